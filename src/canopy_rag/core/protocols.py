@@ -1,0 +1,223 @@
+"""The seams: what the pipeline knows of the parts that adapters implement.
+
+Batches in, lists out, in order. What computes is sync; what waits (LLMs) is async. Constructors are
+cheap: weights and files load on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canopy_rag.core.types import Hit, Item, Modality
+from canopy_rag.core.vectors import ItemVectors, NodeVectors, QueryVectors
+
+TokenCounter = Callable[[str], int]
+"""Number of tokens of a text, without special tokens."""
+
+
+@runtime_checkable
+class SentenceSplitter(Protocol):
+    """Finds sentences; core gets boundaries, never a splitter."""
+
+    def split(self, text: str) -> list[tuple[int, int]]:
+        """Return the sentences of one paragraph as half-open character intervals.
+
+        They are ascending, disjoint, not empty, without surrounding white space, and together
+        hold every character of `text` that is not white space.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """What vectors depend on; an index stores it and refuses queries encoded otherwise."""
+
+    model: str
+    """Name, such as `minilm`."""
+    revision: str
+    """Checksum or commit of the weights, adapter included."""
+    mode: Literal["late", "node"]
+    """Late pooling, or each node encoded on its own."""
+    instruction: str
+    """What is put before queries; empty when nothing is."""
+    dim: int
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Turns queries and items into vectors."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What the vectors depend on. Does not load the weights."""
+        ...
+
+    @property
+    def media(self) -> frozenset[Modality]:
+        """Modalities embedded from their pixels; the others are embedded through their text."""
+        ...
+
+    @property
+    def languages(self) -> frozenset[str] | None:
+        """ISO 639-1 codes the model was trained for; None for a multilingual one."""
+        ...
+
+    def encode_queries(self, queries: Sequence[str]) -> QueryVectors:
+        """Encode queries, in order. An over-long query is cut at the model's window.
+
+        Raises:
+            EncodeError: If the model fails.
+        """
+        ...
+
+    def encode_items(self, items: Sequence[Item]) -> list[ItemVectors]:
+        """Encode items and all their nodes, in order; the result does not depend on the batch.
+
+        Raises:
+            EncodeError: Naming the item that failed; nothing is put in its place.
+        """
+        ...
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of `text`, without special tokens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """One hit with everything that refinement needs, in one round trip."""
+
+    hit: Hit
+    item: Item
+    nodes: NodeVectors
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Items, trees and node vectors, and search over them."""
+
+    def search(
+        self,
+        query: NDArray[np.float32],
+        k: int,
+        *,
+        modalities: Sequence[Modality] | None = None,
+        text: str | None = None,
+    ) -> list[Found]:
+        """Return the `k` items nearest to a query, most similar first, ties by item id.
+
+        Args:
+            query: Unit vector, `(dim,)`.
+            k: Most items to return.
+            modalities: Only items of these; None for all.
+            text: The query's text, for a store that ranks by words too; None: vectors alone.
+        """
+        ...
+
+    def get(self, item_ids: Sequence[str]) -> list[Item]:
+        """Return the items of these ids, in order.
+
+        Raises:
+            StoreError: Naming an id that is not there.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaPart:
+    """A picture in a message."""
+
+    media: str
+    """`data:` URI or path."""
+    time: float | None = None
+    """Seconds in the video, for a frame."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One chat message; `content` mixes texts and pictures in order."""
+
+    role: Literal["system", "user", "assistant"]
+    content: tuple[str | MediaPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """One chat completion, temperature 0."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    schema_name: str | None = None
+    """`critic`, `aggregate` or `router` for a structured call; None for the reader's."""
+    schema: Mapping[str, Any] | None = field(default=None, hash=False)
+    """JSON schema of the reply, together with `schema_name`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A reply and what it cost."""
+
+    text: str
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A chat model."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        ...
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Size of its context window; None when unknown."""
+        ...
+
+    @property
+    def vision(self) -> bool:
+        """Whether messages may hold pictures."""
+        ...
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer one request.
+
+        Raises:
+            LLMError: When no reply came after the retries.
+        """
+        ...
+
+    def stream(self, request: ChatRequest) -> AsyncIterator[str]:
+        """Yield the pieces of one reply as they come.
+
+        Raises:
+            LLMError: When the stream breaks.
+        """
+        ...
+
+    async def count_tokens(self, text: str) -> int | None:
+        """Return the exact number of tokens of `text`, or None if the server cannot tell."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give connections and processes back."""
+        ...
+
+
+class ItemSource(Protocol):
+    """A function that reads one file into items, streaming."""
+
+    def __call__(self, path: Any, uri: str, options: Any) -> Iterator[Item]:
+        """Yield the items of one file.
+
+        Raises:
+            IngestError: Naming the file and the place in it.
+        """
+        ...

@@ -1,0 +1,17 @@
+"""Trees of the four modalities: structure first, then balanced halving down to the leaves (D1)."""
+
+from canopy_rag.core.trees.build import check_tree, leaves, tree_from_groups
+from canopy_rag.core.trees.image import image_tree
+from canopy_rag.core.trees.table import table_tree
+from canopy_rag.core.trees.text import text_tree
+from canopy_rag.core.trees.video import video_tree
+
+__all__ = [
+    "check_tree",
+    "image_tree",
+    "leaves",
+    "table_tree",
+    "text_tree",
+    "tree_from_groups",
+    "video_tree",
+]

@@ -1,0 +1,155 @@
+"""Vectors of one item's nodes, and their similarities to a query.
+
+Two storage forms, one result. *Late pooling* (SPIKE.md 2): the encoder reads an item once; a leaf's
+row is the mean of its own tokens' states, the last row is the mean of the title's (or header's)
+tokens; the vector of any node is the token-weighted mean of its leaves' rows and the title's. Only
+rows, weights and norms are stored; inner nodes are arithmetic. *Per node*: one row per node, each
+encoded on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canopy_rag.core.types import Node
+
+Matrix = NDArray[np.floating]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NodeVectors:
+    """Stored vectors of one item's nodes."""
+
+    rows: Matrix
+    """Late pooling: `(n_leaves + 1, dim)`, leaves in order, then the context row. Per node:
+    `(n_nodes, dim)`, unit length, node order. float16 or float32."""
+    weights: NDArray[np.float32] | None = None
+    """Late pooling: token count of each row, `(n_leaves + 1,)`. None: per node."""
+    norms: NDArray[np.float32] | None = None
+    """Late pooling: length of each node's weighted sum, `(n_nodes,)`. None: per node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ItemVectors:
+    """What an encoder makes of one item."""
+
+    item: NDArray[np.float32]
+    """The vector by which the item is retrieved, `(dim,)`, unit length."""
+    nodes: NodeVectors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QueryVectors:
+    """What an encoder makes of queries. Both rows are the same with a single encoder (D12)."""
+
+    retrieval: NDArray[np.float32]
+    """`(n_queries, dim)`, unit length: ranks items (f0)."""
+    node: NDArray[np.float32]
+    """`(n_queries, dim)`, unit length: compares nodes (f_theta)."""
+
+
+def leaf_intervals(nodes: Sequence[Node]) -> NDArray[np.int64]:
+    """Return for each node the half-open interval of its leaves, counted in order.
+
+    Args:
+        nodes: A tree in preorder.
+
+    Returns:
+        `(n_nodes, 2)`; the root's row is `[0, n_leaves]`, a leaf's interval has length one.
+    """
+    interval = np.zeros((len(nodes), 2), np.int64)
+    n_leaves = 0
+    for node in nodes:  # preorder: the leaves before a node are those before its subtree
+        interval[node.index, 0] = n_leaves
+        if not node.children:
+            n_leaves += 1
+            interval[node.index, 1] = n_leaves
+    for node in reversed(nodes):
+        if node.children:
+            interval[node.index, 1] = interval[node.children[-1], 1]
+    return interval
+
+
+def pool(
+    nodes: Sequence[Node],
+    leaf_means: NDArray[np.float32],
+    leaf_tokens: Sequence[int],
+    context_mean: NDArray[np.float32],
+    context_tokens: int,
+    dtype: type[np.floating] = np.float16,
+) -> NodeVectors:
+    """Put late-pooled states into their stored form.
+
+    Args:
+        nodes: The item's tree.
+        leaf_means: Mean token state of each leaf, `(n_leaves, dim)`, not normalised.
+        leaf_tokens: Token count of each leaf, each at least 1.
+        context_mean: Mean token state of the title or header, `(dim,)`; zeros without one.
+        context_tokens: Its token count; 0 without one.
+        dtype: Storage type of the rows. Norms are those of the rows as stored.
+
+    Raises:
+        ValueError: If `leaf_means` has not one row per leaf of `nodes`.
+    """
+    intervals = leaf_intervals(nodes)
+    if len(leaf_means) != intervals[0, 1] or len(leaf_tokens) != len(leaf_means):
+        raise ValueError(
+            f"{len(leaf_means)} leaf vectors and {len(leaf_tokens)} token counts for a tree with "
+            f"{intervals[0, 1]} leaves; pass one per leaf, in order"
+        )
+    rows = np.vstack([leaf_means, context_mean[None]]).astype(dtype)
+    weights = np.asarray([*leaf_tokens, context_tokens], np.float32)
+    norms = np.linalg.norm(_sums(rows, weights, intervals), axis=1).astype(np.float32)
+    return NodeVectors(rows=rows, weights=weights, norms=norms)
+
+
+def node_matrix(nodes: Sequence[Node], vectors: NodeVectors) -> NDArray[np.float32]:
+    """Return every node's unit vector, `(n_nodes, dim)`, node order."""
+    if vectors.weights is None:
+        return np.asarray(vectors.rows, np.float32)
+    sums = _sums(vectors.rows, vectors.weights, leaf_intervals(nodes))
+    return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12), np.float32)
+
+
+def similarities(
+    nodes: Sequence[Node], vectors: NodeVectors, query: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the cosine of the query with each node, float32, `(n_nodes,)`, node order (D3).
+
+    Inner nodes cost no vector arithmetic: the rows' dot products are summed over each node's
+    leaves and divided by the stored norms.
+
+    Args:
+        nodes: The item's tree.
+        vectors: Its stored vectors.
+        query: Unit vector, `(dim,)`.
+
+    Raises:
+        ValueError: If vectors and tree do not belong together.
+    """
+    dots = np.asarray(vectors.rows, np.float32) @ query  # (n_rows,)
+    if vectors.weights is None or vectors.norms is None:
+        if len(dots) != len(nodes):
+            raise ValueError(f"{len(dots)} node vectors for a tree of {len(nodes)} nodes")
+        return dots
+    intervals = leaf_intervals(nodes)
+    if len(dots) != intervals[0, 1] + 1 or len(vectors.norms) != len(nodes):
+        raise ValueError(
+            f"{len(dots)} stored rows and {len(vectors.norms)} norms for a tree of "
+            f"{len(nodes)} nodes with {intervals[0, 1]} leaves"
+        )
+    weighted = dots.astype(np.float64) * vectors.weights
+    running = np.concatenate([[0.0], np.cumsum(weighted[:-1])])
+    sums = running[intervals[:, 1]] - running[intervals[:, 0]] + weighted[-1]
+    return np.asarray(sums / np.maximum(vectors.norms, 1e-12), np.float32)
+
+
+def _sums(rows: Matrix, weights: NDArray[np.float32], intervals: NDArray[np.int64]) -> Matrix:
+    """Return each node's weighted sum of leaf rows plus the context's, `(n_nodes, dim)`."""
+    weighted = rows.astype(np.float64) * weights[:, None].astype(np.float64)
+    running = np.vstack([np.zeros((1, rows.shape[1])), np.cumsum(weighted[:-1], axis=0)])
+    return running[intervals[:, 1]] - running[intervals[:, 0]] + weighted[-1]

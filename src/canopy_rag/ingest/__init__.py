@@ -1,0 +1,1 @@
+"""Source files to items: one module per family of formats, each imported at its first file."""
