@@ -1,0 +1,40 @@
+"""Settings: frozen sections, where each value came from, and the secrets of the environment.
+
+A value is taken from the first of: a flag, an environment variable `CANOPY_<SECTION>_<FIELD>`, the
+file `canopy.toml` (or the one `CANOPY_CONFIG` names), the default of the section. There is no
+global settings object: sections are passed as arguments.
+"""
+
+from canopy_rag.config.loading import DEFAULT_FILE, load, variable
+from canopy_rag.config.secrets import Secret, llm_api_key, server_api_key
+from canopy_rag.config.sections import (
+    DEFAULT,
+    Config,
+    EncoderConfig,
+    IndexConfig,
+    IngestConfig,
+    LLMConfig,
+    RetrievalConfig,
+    SelectConfig,
+    keys,
+    sections,
+)
+
+__all__ = [
+    "DEFAULT",
+    "DEFAULT_FILE",
+    "Config",
+    "EncoderConfig",
+    "IndexConfig",
+    "IngestConfig",
+    "LLMConfig",
+    "RetrievalConfig",
+    "Secret",
+    "SelectConfig",
+    "keys",
+    "llm_api_key",
+    "load",
+    "sections",
+    "server_api_key",
+    "variable",
+]

@@ -1,0 +1,173 @@
+"""The sections: every setting, its default, and where the default comes from.
+
+The text under a field is its documentation: `docs/configuration.md` is made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, Literal, get_type_hints
+
+from canopy_rag.config.values import Above, Least, check_section
+from canopy_rag.core.errors import ConfigError
+
+DEFAULT = "default"
+"""Origin of a value that nobody set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalConfig:
+    """How each round retrieves."""
+
+    k: Annotated[int, Least(1)] = 10
+    """Items retrieved per round, and per corpus when routed. Paper: 10 (P2)."""
+    rounds: Annotated[int, Least(1)] = 3
+    """Most retrieval rounds, the first included. Paper: 3 (P2)."""
+    hybrid: bool = False
+    """Rank by words as well as by vectors. Paper: vectors alone (P1)."""
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectConfig:
+    """What of the retrieved items is shown."""
+
+    select: Literal["paper", "set"] = "paper"
+    """`paper`: each item decides for itself (P3). `set`: over the whole retrieved set (D11)."""
+    budget: Annotated[int, Least(1)] | None = None
+    """Most evidence tokens; unset: what the reader's context leaves, at most 16,000 (D13)."""
+    cap: Literal["margin", "tail"] = "margin"
+    """What goes first when over budget: the smallest `margin` over the parent (D8), or the `tail`,
+    latest retrieved first, which is the paper's rule (P9)."""
+    min_tokens: Annotated[int, Least(0)] = 32
+    """Evidence up to this size is shown whole. Ours: shorter cannot be worth cutting (D13). Paper:
+    0, always refined."""
+    when: Literal["always", "needed"] = "always"
+    """`needed`: refine only what does not fit the budget whole (D9). Paper: `always`."""
+    repeat: Literal["keep", "union"] = "keep"
+    """A later round finds an item again: `keep` its regions (P5), or add the new ones (D7)."""
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderConfig:
+    """Which model turns queries and nodes into vectors."""
+
+    name: str = "minilm"
+    """Encoder name, `+<adapter folder>` for a node adapter. Paper: Qwen3-VL-Embedding-2B (P1);
+    ours runs on a CPU without a download."""
+    mode: Literal["late", "node"] = "late"
+    """`late`: one pass per item, leaf vectors pooled from it. `node`: one pass per node (P1)."""
+    threads: Annotated[int, Least(1)] = 1
+    """Threads per worker. One: two on a busy two-core machine measured several times slower."""
+    weights: str | None = None
+    """Folder with the model's files; unset: those the package carries."""
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLMConfig:
+    """Which chat model reads and judges. Its key comes from the environment alone."""
+
+    name: str = "none"
+    """Base URL of an OpenAI-compatible server (commas between replicas), `local`, or `none` for
+    the extractive reader. Ours: works without a server."""
+    model: str | None = None
+    """Model to ask the server for; unset: the first it lists."""
+    timeout_s: Annotated[float, Above(0)] = 120.0
+    """Longest wait for one reply, in seconds. Ours."""
+    max_retries: Annotated[int, Least(0)] = 2
+    """Further tries after a failure that may pass. Ours."""
+    max_in_flight: Annotated[int, Least(1)] = 32
+    """Requests at the same time. Paper: 32 (P17)."""
+    vision: bool = False
+    """Whether the model takes pictures. Ours: only you know."""
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestConfig:
+    """How files become items; the fields of `ingest.options` but for the sentence splitter."""
+
+    target_chars: Annotated[int, Least(1)] = 1200
+    """Text items grow to about this many characters, then end at the next structural border.
+    Ours: a 256-token encoder sees all of it."""
+    max_rows: Annotated[int, Least(1)] = 200
+    """Most rows of a table item; a longer table becomes several with the same header. Ours."""
+    branching: Annotated[int, Least(2)] = 2
+    """Most children of a node. 2: halving, which needs no parameter (D1)."""
+    video_item_s: Annotated[float, Above(0)] = 600.0
+    """Longest stretch of a video in one item, in seconds (D1)."""
+    segment_s: Annotated[float, Above(0)] = 10.0
+    """Length of a video segment where no scene is found, in seconds (D1)."""
+    max_frames: Annotated[int, Least(1)] = 8
+    """Most frames of a segment (D1)."""
+    ocr: Literal["auto", "on", "off"] = "auto"
+    """Read text in images: `auto` when the `ocr` extra is installed."""
+    max_image_px: Annotated[int, Least(1)] = 100_000_000
+    """Larger images are described by their file alone and never decoded. Ours."""
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexConfig:
+    """Where the index is."""
+
+    path: str = ".canopy"
+    """Folder of the index, relative to the working directory. `CANOPY_INDEX` is short for it."""
+
+    def __post_init__(self) -> None:
+        if not self.path:
+            raise ConfigError("index.path must name a folder, got ''")
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All sections, and where each value came from."""
+
+    retrieval: RetrievalConfig = RetrievalConfig()
+    select: SelectConfig = SelectConfig()
+    encoder: EncoderConfig = EncoderConfig()
+    llm: LLMConfig = LLMConfig()
+    ingest: IngestConfig = IngestConfig()
+    index: IndexConfig = IndexConfig()
+    origins: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """`section.field` -> origin, for every value that is not a default."""
+
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """Return `(key, value, origin)` of every setting, in the order of the sections above."""
+        return [
+            (key, getattr(getattr(self, section), name), self.origins.get(key, DEFAULT))
+            for key in keys()
+            for section, _, name in [key.partition(".")]
+        ]
+
+
+@cache
+def sections() -> Mapping[str, type[Any]]:
+    """Return the section classes by name, in order."""
+    hints = get_type_hints(Config)
+    return {one.name: hints[one.name] for one in fields(Config) if one.name != "origins"}
+
+
+@cache
+def keys() -> Mapping[str, Any]:
+    """Return `section.field` -> annotation of every setting, in order."""
+    return {
+        f"{section}.{one.name}": get_type_hints(cls, include_extras=True)[one.name]
+        for section, cls in sections().items()
+        for one in fields(cls)
+    }
