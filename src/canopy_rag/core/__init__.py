@@ -1,1 +1,1 @@
-"""The algorithm of CANOPY as pure functions over records and arrays: no I/O, clock or randomness."""
+"""The algorithm of CANOPY as pure functions over records and arrays: no I/O, clock, chance."""

@@ -1,7 +1,8 @@
 """One JSON codec for all frozen records.
 
-A record is an object of its fields; a field that holds its default is left out; a tuple is an array;
-one of several record types carries its name under `"type"`. Decoders are compiled once per type.
+A record is an object of its fields; a field that holds its default is left out; a tuple is an
+array; one of several record types carries its name under `"type"`. Decoders are compiled once per
+type.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import functools
 import json
 import types
 import typing
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar, cast
 
 from canopy_rag.core.errors import DataError
 
@@ -49,7 +50,7 @@ def decode(record_type: type[T], data: Any) -> T:
     Raises:
         DataError: Naming the type and the field that does not fit.
     """
-    result: T = _decoder(record_type)(data)
+    result: T = _decoder(cast("Hashable", record_type))(data)
     return result
 
 
@@ -79,19 +80,25 @@ def _hints(record_type: type) -> dict[str, Any]:
 @functools.cache
 def _union_fields(record_type: type) -> frozenset[str]:
     """Return the fields whose type is a union of several record types."""
-    return frozenset(name for name, hint in _hints(record_type).items() if len(_records_of(hint)) > 1)
+    return frozenset(
+        name for name, hint in _hints(record_type).items() if len(_records_of(hint)) > 1
+    )
 
 
 def _records_of(hint: Any) -> tuple[type, ...]:
     if typing.get_origin(hint) not in (types.UnionType, typing.Union):
         return ()
-    return tuple(arg for arg in typing.get_args(hint) if dataclasses.is_dataclass(arg))
+    return tuple(
+        arg
+        for arg in typing.get_args(hint)
+        if isinstance(arg, type) and dataclasses.is_dataclass(arg)
+    )
 
 
 @functools.cache
 def _decoder(hint: Any) -> Decoder:
     if dataclasses.is_dataclass(hint):
-        return _record_decoder(typing.cast("type", hint))
+        return _record_decoder(cast("type", hint))
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return _union_decoder(hint, args)
@@ -118,7 +125,9 @@ def _union_decoder(hint: Any, args: tuple[Any, ...]) -> Decoder:
             try:
                 part = named[data["type"]]
             except KeyError as error:
-                raise DataError(f"expected one of {sorted(named)} under 'type': {data!r:.80}") from error
+                raise DataError(
+                    f"expected one of {sorted(named)} under 'type': {data!r:.80}"
+                ) from error
             return part({key: value for key, value in data.items() if key != "type"})
 
         return tagged

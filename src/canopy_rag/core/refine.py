@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -50,7 +51,7 @@ def refine(nodes: Sequence[Node], similarities: Sequence[float]) -> Refinement:
             "pass one similarity per node, in node order, and at least the root"
         )
     values = [float(value) for value in similarities]
-    if any(value != value for value in values):
+    if any(math.isnan(value) for value in values):
         raise ValueError("a similarity is NaN; every comparison with it would be false")
     outcomes: dict[int, Outcome] = {}
     stack = [0]

@@ -161,7 +161,7 @@ class Source:
     range: str | None = None
     """Cell range of the whole table in the sheet, such as `B3:F20`, header included."""
     first_row: int = 0
-    """0-based number, in the source's table, of the item's row 0 (a long table is several items)."""
+    """0-based number of the item's row 0 in the source's table; a long table is several items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,7 +112,9 @@ def node_matrix(nodes: Sequence[Node], vectors: NodeVectors) -> NDArray[np.float
     if vectors.weights is None:
         return np.asarray(vectors.rows, np.float32)
     sums = _sums(vectors.rows, vectors.weights, leaf_intervals(nodes))
-    return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12), np.float32)
+    return np.asarray(
+        sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12), np.float32
+    )
 
 
 def similarities(
@@ -152,4 +154,5 @@ def _sums(rows: Matrix, weights: NDArray[np.float32], intervals: NDArray[np.int6
     """Return each node's weighted sum of leaf rows plus the context's, `(n_nodes, dim)`."""
     weighted = rows.astype(np.float64) * weights[:, None].astype(np.float64)
     running = np.vstack([np.zeros((1, rows.shape[1])), np.cumsum(weighted[:-1], axis=0)])
-    return running[intervals[:, 1]] - running[intervals[:, 0]] + weighted[-1]
+    sums: Matrix = running[intervals[:, 1]] - running[intervals[:, 0]] + weighted[-1]
+    return sums
