@@ -6,7 +6,16 @@ cheap: weights and files load on first use.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -125,6 +134,71 @@ class Store(Protocol):
         Raises:
             StoreError: Naming an id that is not there.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Entry:
+    """An item as it is written to a store."""
+
+    item: Item
+    vectors: ItemVectors
+    source_sha256: str
+    """Checksum of the source file, sidecar files included."""
+
+
+@runtime_checkable
+class StoreWriter(Protocol):
+    """What the indexing job needs of a store. Opening one is cheap: no engine, no network."""
+
+    @property
+    def identity(self) -> str:
+        """Names this very index; another one made in its place has another identity."""
+        ...
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether content that was removed may still stand in files of the index."""
+        ...
+
+    def check(self, fingerprint: Fingerprint) -> None:
+        """Check that vectors of this encoder belong into the index.
+
+        Raises:
+            StoreError: Naming both encoders and the remedy.
+        """
+        ...
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Hold the index for one writer; a call inside needs no lock of its own.
+
+        Raises:
+            StoreError: On entering, naming the process that writes already, or if the place
+                cannot be written.
+        """
+        ...
+
+    def replace(self, uris: Collection[str], entries: Iterable[Entry]) -> int:
+        """Put `entries` in the place of all items of the sources `uris`, and return their number.
+
+        A search sees the items of before or those of after, never both, never neither. When
+        `entries` raises, nothing was written.
+
+        Raises:
+            StoreError: If an entry is of no source in `uris`, or the place cannot be written.
+        """
+        ...
+
+    def remove(self, uris: Collection[str]) -> int:
+        """Remove all items of these sources; return how many there were."""
+        ...
+
+    def sources(self) -> dict[str, int]:
+        """Return the number of items of every source that has some."""
+        ...
+
+    def compact(self) -> None:
+        """Merge small files, bring the indices up to date, and wipe what was removed."""
         ...
 
 
