@@ -16,6 +16,7 @@ from canopy_rag.config.sections import (
     LLMConfig,
     RetrievalConfig,
     SelectConfig,
+    describe,
     keys,
     sections,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "RetrievalConfig",
     "Secret",
     "SelectConfig",
+    "describe",
     "keys",
     "llm_api_key",
     "load",

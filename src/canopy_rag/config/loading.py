@@ -99,7 +99,7 @@ def _from_file(env: Mapping[str, str], file: Path | None) -> _Given:
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"cannot read the settings file {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

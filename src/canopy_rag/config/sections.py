@@ -5,13 +5,13 @@ The text under a field is its documentation: `docs/configuration.md` is made fro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
 
-from canopy_rag.config.values import Above, Least, check_section
-from canopy_rag.core.errors import ConfigError
+from canopy_rag.config.values import Above, Least, NotEmpty, check_section, describe_hint
 
 DEFAULT = "default"
 """Origin of a value that nobody set."""
@@ -59,7 +59,7 @@ class SelectConfig:
 class EncoderConfig:
     """Which model turns queries and nodes into vectors."""
 
-    name: str = "minilm"
+    name: Annotated[str, NotEmpty()] = "minilm"
     """Encoder name, `+<adapter folder>` for a node adapter. Paper: Qwen3-VL-Embedding-2B (P1);
     ours runs on a CPU without a download."""
     mode: Literal["late", "node"] = "late"
@@ -77,7 +77,7 @@ class EncoderConfig:
 class LLMConfig:
     """Which chat model reads and judges. Its key comes from the environment alone."""
 
-    name: str = "none"
+    name: Annotated[str, NotEmpty()] = "none"
     """Base URL of an OpenAI-compatible server (commas between replicas), `local`, or `none` for
     the extractive reader. Ours: works without a server."""
     model: str | None = None
@@ -125,12 +125,10 @@ class IngestConfig:
 class IndexConfig:
     """Where the index is."""
 
-    path: str = ".canopy"
+    path: Annotated[str, NotEmpty()] = ".canopy"
     """Folder of the index, relative to the working directory. `CANOPY_INDEX` is short for it."""
 
     def __post_init__(self) -> None:
-        if not self.path:
-            raise ConfigError("index.path must name a folder, got ''")
         check_section(self)
 
 
@@ -148,12 +146,19 @@ class Config:
     """`section.field` -> origin, for every value that is not a default."""
 
     def rows(self) -> list[tuple[str, Any, str]]:
-        """Return `(key, value, origin)` of every setting, in the order of the sections above."""
+        """Return `(key, value, origin)` of every setting, in the order of the sections above.
+
+        A user name and password inside a URL are masked.
+        """
         return [
-            (key, getattr(getattr(self, section), name), self.origins.get(key, DEFAULT))
+            (key, _masked(getattr(getattr(self, section), name)), self.origins.get(key, DEFAULT))
             for key in keys()
             for section, _, name in [key.partition(".")]
         ]
+
+
+def _masked(value: Any) -> Any:
+    return re.sub(r"://[^/@\s]+@", "://****@", value) if isinstance(value, str) else value
 
 
 @cache
@@ -171,3 +176,12 @@ def keys() -> Mapping[str, Any]:
         for section, cls in sections().items()
         for one in fields(cls)
     }
+
+
+def describe(key: str) -> str:
+    """Return what a setting takes, in words.
+
+    >>> describe("select.cap")
+    'one of margin, tail'
+    """
+    return describe_hint(keys()[key])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import types
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -12,20 +13,60 @@ from canopy_rag.core.errors import ConfigError
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True)
 class Least:
     """Smallest allowed value, itself included."""
 
-    value: float
+    value: int
+
+    def holds(self, value: float) -> bool:
+        """Return whether `value` is allowed."""
+        return value >= self.value
+
+    def __str__(self) -> str:
+        return f"at least {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """Bound below all allowed values, itself excluded."""
+    """Bound below all allowed values, itself excluded; infinity is not allowed either."""
 
-    value: float
+    value: int
+
+    def holds(self, value: float) -> bool:
+        """Return whether `value` is allowed."""
+        return self.value < value < float("inf")
+
+    def __str__(self) -> str:
+        return f"above {self.value} and finite"
+
+
+@dataclass(frozen=True, slots=True)
+class NotEmpty:
+    """Text of at least one character."""
+
+    def holds(self, value: str) -> bool:
+        """Return whether `value` is allowed."""
+        return bool(value)
+
+    def __str__(self) -> str:
+        return "not empty"
+
+
+Bound = Least | Above | NotEmpty
+
+
+def describe_hint(hint: Any) -> str:
+    """Return what a field takes, in words.
+
+    >>> describe_hint(Annotated[int, Least(1)] | None)
+    'a whole number, at least 1, or unset'
+    """
+    plain, bounds, optional = _unpack(hint)
+    return _wording(plain, bounds) + (", or unset" if optional else "")
 
 
 def coerce(key: str, raw: Any, hint: Any, origin: str, *, from_text: bool) -> Any:
@@ -89,7 +130,7 @@ def _parse(text: str, plain: Any) -> Any:
     return text
 
 
-def _unpack(hint: Any) -> tuple[Any, tuple[Least | Above, ...], bool]:
+def _unpack(hint: Any) -> tuple[Any, Sequence[Bound], bool]:
     """Return the plain type or Literal, its bounds, and whether None is allowed."""
     if get_origin(hint) in (Union, types.UnionType):
         inner = next(one for one in get_args(hint) if one is not type(None))
@@ -101,21 +142,16 @@ def _unpack(hint: Any) -> tuple[Any, tuple[Least | Above, ...], bool]:
     return hint, (), False
 
 
-def _problem(value: Any, plain: Any, bounds: tuple[Least | Above, ...]) -> str | None:
+def _problem(value: Any, plain: Any, bounds: Sequence[Bound]) -> str | None:
     """Return what the value should have been, or None when it is fine."""
     if get_origin(plain) is Literal:
-        allowed = get_args(plain)
-        return None if value in allowed else f"one of {', '.join(map(repr, allowed))}"
-    if type(value) is not plain:
-        return {
-            bool: "true or false",
-            int: "a whole number",
-            float: "a number",
-            str: "text",
-        }[plain]
-    for bound in bounds:
-        if isinstance(bound, Least) and not value >= bound.value:
-            return f"at least {bound.value}"
-        if isinstance(bound, Above) and not bound.value < value < float("inf"):
-            return f"above {bound.value} and finite"
-    return None
+        fine = value in get_args(plain)
+    else:
+        fine = type(value) is plain and all(bound.holds(value) for bound in bounds)
+    return None if fine else _wording(plain, bounds)
+
+
+def _wording(plain: Any, bounds: Sequence[Bound]) -> str:
+    if get_origin(plain) is Literal:
+        return f"one of {', '.join(get_args(plain))}"
+    return ", ".join([_NAMES[plain], *map(str, bounds)])
