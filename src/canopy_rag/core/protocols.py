@@ -239,6 +239,10 @@ class Completion:
     text: str
     prompt_tokens: int
     completion_tokens: int
+    cut: bool = False
+    """Whether the reply ended at `max_tokens`."""
+    tokens_are: Literal["exact", "estimated"] = "exact"
+    """Estimated when the server did not tell the usage."""
 
 
 @runtime_checkable
