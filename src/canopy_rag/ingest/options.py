@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +32,9 @@ class IngestOptions:
     """Read text in images: `auto` when the `ocr` extra is installed."""
     max_image_px: int = 100_000_000
     """Larger images are described by their file alone and never decoded."""
+    note: Callable[[str, str], None] | None = None
+    """Called with a source's uri and what of it could not be used, while the rest is indexed; None:
+    such notes go to the log."""
 
     def __post_init__(self) -> None:
         for name in ("target_chars", "max_rows", "video_item_s", "segment_s", "max_frames"):
