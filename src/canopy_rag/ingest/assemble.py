@@ -5,8 +5,10 @@ Items end at structural borders, never inside a sentence or a row, and know the 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from canopy_rag.core.trees import table_tree, text_tree
 from canopy_rag.core.types import (
@@ -23,6 +25,8 @@ from canopy_rag.ingest.options import IngestOptions
 
 Interval = tuple[int, int]
 SEPARATOR = "\n\n"
+MAX_HEADING_CHARS = 300
+"""A longer heading is a paragraph that somebody formatted as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +43,42 @@ class Block:
     """Place in the decoded file, for plain text and Markdown; `text` is exactly that slice."""
     places: tuple[Place, ...] = ()
     anchor: str | None = None
+    sentences: tuple[Interval, ...] | None = None
+    """The leaves, where the parser knows them, as in a code block; None: by the splitter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table between blocks: it ends the text item before it. See `Assembler.table_items`."""
+
+    header: Sequence[str]
+    rows: Iterable[Sequence[str]]
+    caption: str = ""
+    row_spans: Sequence[SourceSpan] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Border:
-    """A place where a text item must end, such as a table between paragraphs.
+    """A place where a text item must end, such as a picture's data between paragraphs.
 
     The text before and after it cannot be one contiguous stretch of the source.
     """
+
+
+@dataclass(slots=True)
+class _Group:
+    """The blocks of the item that is being filled."""
+
+    pieces: list[tuple[Block, list[Interval]]] = field(default_factory=list)
+    size: int = 0
+    n_body: int = 0
+    """Number of leading pieces up to the last one that is no heading."""
+
+    def append(self, block: Block, sentences: list[Interval]) -> None:
+        self.pieces.append((block, sentences))
+        self.size += len(block.text)
+        if not block.level:
+            self.n_body = len(self.pieces)
 
 
 class Assembler:
@@ -75,28 +107,44 @@ class Assembler:
         """The headings in force, outermost first, without one that repeats the title."""
         return tuple(title for _, title in self._path if title != self._title)
 
+    def items(self, stream: Iterable[Block | Table | Border]) -> Iterator[Item]:
+        """Yield the items of a source, in order.
+
+        Text items grow to `target_chars` and end before a heading (of level 1, or once they are a
+        third full), before the paragraph that would overfill them, and at tables and borders. A
+        paragraph of more than twice the target is cut between sentences. Headings go with what
+        follows them: those right before a table or border are in its `section`, not in a text.
+
+        Args:
+            stream: What the parser found, in order.
+        """
+        group = _Group()
+        for part in stream:
+            if isinstance(part, Table | Border):
+                yield from self._before_border(group)
+                group = _Group()
+                if isinstance(part, Table):
+                    yield from self.table_items(
+                        part.header, part.rows, caption=part.caption, row_spans=part.row_spans
+                    )
+                continue
+            for block, sentences in self._pieces(part):
+                if self._ends_before(group, block):
+                    body = group.pieces[: group.n_body] or group.pieces
+                    yield self._text_item(body)
+                    group = _regrouped(group.pieces[len(body) :])
+                group.append(block, sentences)
+        if group.pieces:
+            yield self._text_item(group.pieces)
+
     def text_items(self, blocks: Iterable[Block | Border]) -> Iterator[Item]:
-        """Yield the text items of a stream of blocks, in order."""
-        target = self._options.target_chars
-        group: list[tuple[Block, list[Interval]]] = []
-        size, has_body = 0, False
-        for piece in self._pieces(blocks):
-            if piece is None or (has_body and self._ends_before(piece[0], size, target)):
-                if has_body:
-                    yield self._text_item(group)
-                    group, size, has_body = [], 0, False
-                if piece is None:
-                    continue
-            group.append(piece)
-            size += len(piece[0].text)
-            has_body = has_body or not piece[0].level
-        if group:
-            yield self._text_item(group)
+        """Yield the text items of a stream of blocks, in order; see `items`."""
+        return self.items(blocks)
 
     def table_items(
         self,
         header: Sequence[str],
-        rows: Sequence[Sequence[str]],
+        rows: Iterable[Sequence[str]],
         *,
         caption: str = "",
         row_spans: Sequence[SourceSpan] = (),
@@ -107,58 +155,66 @@ class Assembler:
 
         Args:
             header: Column names as written; empty without.
-            rows: Data rows, cells as written.
+            rows: Data rows, cells as written; read once, as the items are taken.
             caption: What the table is about.
-            row_spans: Where rows came from; intervals count the rows of the whole table.
+            row_spans: Where rows came from, ascending and disjoint; intervals count the rows of
+                the whole table.
             sheet: Name of the sheet.
             cells: Cell range of the whole table, such as `B3:F20`.
         """
-        step = self._options.max_rows
-        for first in range(0, max(len(rows), 1), step):
-            part = tuple(tuple(row) for row in rows[first : first + step])
-            spans = tuple(
-                replace(span, start=span.start - first, stop=span.stop - first)
-                for span in row_spans
-                if first <= span.start < first + step
-            )
+        remaining, spans, first = iter(rows), deque(row_spans), 0
+        while True:
+            part = tuple(tuple(row) for row in islice(remaining, self._options.max_rows))
+            if first and not part:
+                return
             source = Source(
                 uri=self._uri,
                 ordinal=self._ordinal,
-                spans=spans,
+                spans=_spans_within(spans, first, first + len(part)),
                 sheet=sheet,
                 range=cells,
                 first_row=first,
             )
-            payload = TablePayload(header=tuple(header), rows=part, caption=caption)
             yield Item(
                 id=item_id(self._uri, self._ordinal),
                 modality="table",
                 title=self._title,
-                payload=payload,
+                payload=TablePayload(header=tuple(header), rows=part, caption=caption),
                 nodes=table_tree(len(part), self._options.branching),
                 source=source,
                 section=self.section,
             )
             self._ordinal += 1
+            first += len(part)
+            if not part:
+                return
 
-    def _pieces(
-        self, blocks: Iterable[Block | Border]
-    ) -> Iterator[tuple[Block, list[Interval]] | None]:
-        """Yield blocks with their sentences, over-long paragraphs in parts; None at a border."""
-        for block in blocks:
-            if isinstance(block, Border):
-                yield None
-            elif block.level:
-                yield block, []
-            else:
-                sentences = self._options.splitter.split(block.text)
-                yield from _parts(block, sentences, self._options.target_chars)
+    def _pieces(self, block: Block) -> Iterator[tuple[Block, list[Interval]]]:
+        """Yield a block with its sentences; an over-long paragraph in parts."""
+        if block.level and len(block.text) <= MAX_HEADING_CHARS:
+            yield block, []
+            return
+        sentences = block.sentences
+        if sentences is None:
+            sentences = tuple(self._options.splitter.split(block.text))
+        yield from _parts(replace(block, level=0), sentences, self._options.target_chars)
 
-    def _ends_before(self, block: Block, size: int, target: int) -> bool:
-        """Whether the item so far, which has body text, ends before `block`."""
+    def _ends_before(self, group: _Group, block: Block) -> bool:
+        """Whether the item that is being filled ends before `block`."""
+        target = self._options.target_chars
+        full = group.size + len(block.text) > target
+        if not group.n_body:
+            # Headings wait for their text, but a document of nothing else is cut, too.
+            return full and block.level > 0 and group.size > 0
         if block.level:
-            return size >= target // 3 or block.level <= 1
-        return size + len(block.text) > target
+            return group.size >= target // 3 or block.level <= 1
+        return full
+
+    def _before_border(self, group: _Group) -> Iterator[Item]:
+        if group.n_body:
+            yield self._text_item(group.pieces[: group.n_body])
+        for block, _ in group.pieces[group.n_body :]:
+            self._enter(block.level, block.title or block.text)
 
     def _text_item(self, group: list[tuple[Block, list[Interval]]]) -> Item:
         section = self._section_at(group)
@@ -214,29 +270,50 @@ class Assembler:
             stop = position + len(block.text)
             if block.places or block.anchor:
                 spans.append(
-                    SourceSpan(
-                        start=position, stop=stop, places=block.places, anchor=block.anchor
-                    )
+                    SourceSpan(start=position, stop=stop, places=block.places, anchor=block.anchor)
                 )
             position = stop + len(SEPARATOR)
         return SEPARATOR.join(block.text for block in blocks), tuple(spans), starts
 
 
+def _regrouped(pieces: list[tuple[Block, list[Interval]]]) -> _Group:
+    group = _Group()
+    for block, sentences in pieces:
+        group.append(block, sentences)
+    return group
+
+
+def _spans_within(spans: deque[SourceSpan], first: int, stop: int) -> tuple[SourceSpan, ...]:
+    """Return the spans of rows `[first, stop)`, counted from `first`; forget those before."""
+    while spans and spans[0].stop <= first:
+        spans.popleft()
+    found: list[SourceSpan] = []
+    for span in spans:
+        if span.start >= stop:
+            break
+        inside = replace(span, start=max(span.start - first, 0), stop=min(span.stop, stop) - first)
+        found.append(inside)
+    return tuple(found)
+
+
 def _parts(
-    block: Block, sentences: list[Interval], target: int
+    block: Block, sentences: Sequence[Interval], target: int
 ) -> Iterator[tuple[Block, list[Interval]]]:
     """Yield a paragraph, cut between sentences into parts of about `target` characters."""
     if len(block.text) <= 2 * target or len(sentences) < 2:
         if sentences:
-            yield block, sentences
+            yield block, list(sentences)
         return
-    begin = 0
+    begin, last = 0, sentences[-1][1]
     while begin < len(sentences):
-        end = begin + 1
-        while end < len(sentences) and sentences[end][1] - sentences[begin][0] <= target:
+        start, end = sentences[begin][0], begin + 1
+        # A short rest is not worth an item of its own.
+        while end < len(sentences) and (
+            sentences[end][1] - start <= target or last - sentences[end][0] < target // 4
+        ):
             end += 1
-        start, stop = sentences[begin][0], sentences[end - 1][1]
+        stop = sentences[end - 1][1]
         char = None if block.char is None else (block.char[0] + start, block.char[0] + stop)
-        part = replace(block, text=block.text[start:stop], char=char)
+        part = replace(block, text=block.text[start:stop], char=char, sentences=None)
         yield part, [(left - start, right - start) for left, right in sentences[begin:end]]
         begin = end
