@@ -114,7 +114,7 @@ def _fewest_removed(evidence: Evidence, order: Sequence[Fragment], budget: int) 
     Fewer fragments are almost always fewer tokens (an elision mark may come), so bisection finds
     the border and a walk makes sure of it.
     """
-    low, high = 1, len(order) - 1
+    low, high = 0, len(order) - 1
     while low < high:
         middle = (low + high) // 2
         if _without(evidence, order[:middle]).tokens <= budget:

@@ -1,0 +1,1 @@
+"""One decision per module: retrieve, compress, read; `loop` runs the rounds, `factory` wires."""

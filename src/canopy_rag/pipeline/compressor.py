@@ -1,0 +1,119 @@
+"""Of each retrieved item, the part that the query needs: similarities, selection, budget.
+
+Everything here is arithmetic on stored vectors; no model is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canopy_rag.config import SelectConfig
+from canopy_rag.core.budget import fit, never_longer
+from canopy_rag.core.evidence import Evidence, LeftOut, Shown, Why
+from canopy_rag.core.protocols import Found
+from canopy_rag.core.refine import Refinement
+from canopy_rag.core.select import Select, select
+from canopy_rag.core.vectors import similarities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Explained:
+    """One hit with what selection saw and decided."""
+
+    found: Found
+    similarities: NDArray[np.float32]
+    """Of the query and each node, `(n_nodes,)`, node order."""
+    refinement: Refinement
+
+
+def explain(
+    found: Sequence[Found], node_query: NDArray[np.float32], method: Select = "paper"
+) -> list[Explained]:
+    """Compare a query with every node of the hits and select regions, in rank order.
+
+    Args:
+        found: Hits with trees and node vectors.
+        node_query: The query's unit vector of the node encoder, `(dim,)`.
+        method: Scope of selection (D11).
+    """
+    values = [similarities(each.item.nodes, each.nodes, node_query) for each in found]
+    scored = [(each.item.nodes, value) for each, value in zip(found, values, strict=True)]
+    return [
+        Explained(found=each, similarities=value, refinement=refinement)
+        for each, value, refinement in zip(found, values, select(scored, method), strict=True)
+    ]
+
+
+def add_round(
+    evidence: Evidence,
+    explained: Sequence[Explained],
+    query: str,
+    settings: SelectConfig,
+    *,
+    number: int = 1,
+    aggregate: Collection[str] = (),
+) -> Evidence:
+    """Return the evidence with one round's hits, within the budget of `settings`.
+
+    Args:
+        evidence: What the rounds before have shown; its meter says who reads it.
+        explained: The round's hits, in rank order.
+        query: The round's query.
+        settings: Budget, cap, pass-through and repeat rules.
+        number: The round, from 1.
+        aggregate: Ids of tables that the question needs whole (P6).
+
+    Returns:
+        Never empty if there was a hit, never longer than the items whole (D9), at most
+        `settings.budget` tokens (D8).
+    """
+    whole = [_shown(each, query, number, "whole") for each in explained]
+    if _passes_through(replace(evidence, entries=()).add(whole), settings):
+        shown = whole
+    else:
+        shown = [
+            never_longer(_shown(each, query, number, _why(each, aggregate)), evidence.meter)
+            for each in explained
+            if each.refinement.kept
+        ]
+    nothing = tuple(
+        LeftOut(item_id=each.found.item.id, rank=each.found.hit.rank, reason="nothing stands out")
+        for each in explained
+        if not each.refinement.kept and shown is not whole
+    )
+    fresh = replace(evidence, left_out=evidence.left_out + nothing)
+    return fit(fresh.add(shown, settings.repeat), settings.budget, settings.cap)
+
+
+def _passes_through(whole: Evidence, settings: SelectConfig) -> bool:
+    """Whether the items are shown whole: tiny, or within the budget where that is enough."""
+    if settings.when == "needed":
+        return settings.budget is None or whole.tokens <= settings.budget
+    limit = settings.min_tokens
+    if limit == 0 or len(whole.text) > limit * 32:  # no tokenizer packs 32 characters a token
+        return False
+    return whole.tokens <= limit
+
+
+def _why(each: Explained, aggregate: Collection[str]) -> Why:
+    if each.found.item.modality == "image":
+        return "image"
+    return "aggregate" if each.found.item.id in aggregate else "refined"
+
+
+def _shown(each: Explained, query: str, number: int, why: Why) -> Shown:
+    hit = each.found.hit
+    return Shown(
+        item=each.found.item,
+        kept=each.refinement.kept if why in ("refined", "image") else (0,),
+        why=why if each.found.item.modality != "image" else "image",
+        query=query,
+        round=number,
+        rank=hit.rank,
+        similarity=hit.similarity,
+        node_similarities=tuple(each.similarities.tolist()),
+    )

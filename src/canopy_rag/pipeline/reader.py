@@ -1,0 +1,195 @@
+"""From evidence to an answer: a chat model that cites, or no model at all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from canopy_rag.core.answer import Citation
+from canopy_rag.core.budget import Cap, fit
+from canopy_rag.core.evidence import Evidence, Fallback, Meter
+from canopy_rag.core.parsing import citations
+from canopy_rag.core.prompts import reader_messages
+from canopy_rag.core.protocols import LLM, ChatRequest, MediaPart, Message
+from canopy_rag.core.render import node_body
+from canopy_rag.core.trees import leaves
+
+AnswerStyle = Literal["cited", "short"]
+PictureLoader = Callable[[MediaPart], str]
+"""Turns a picture's path and time into a `data:` URI."""
+
+MAX_BUDGET = 16_000
+"""Most evidence tokens where nobody sets a budget (D13)."""
+NO_EVIDENCE = "Nothing was found in the index."
+
+
+class Reading(NamedTuple):
+    """A reader's answer."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    prompt_tokens: int
+    completion_tokens: int
+    llm_calls: int
+    fallbacks: tuple[Fallback, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLMReader:
+    """A chat model reads the evidence and answers."""
+
+    llm: LLM
+    style: AnswerStyle = "cited"
+    max_tokens: int = 512
+    """Longest answer, in tokens."""
+    load: PictureLoader | None = None
+    """How pictures reach the model; None: it gets their captions."""
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the model sees fragment numbers."""
+        return self.style == "cited"
+
+    async def budget(self, question: str, wanted: int | None) -> int:
+        """Return the evidence tokens that the model's context leaves, at most `wanted` (D13).
+
+        Args:
+            question: What instructions and question take is left out of the budget.
+            wanted: The user's budget; None: 16,000.
+        """
+        most = MAX_BUDGET if wanted is None else wanted
+        window = self.llm.context_tokens
+        if window is None:
+            return most
+        messages = reader_messages(question, (), self.style)
+        rest = await self._tokens(messages) + self.max_tokens + 64  # the chat template's own
+        return max(1, min(most, window - rest))
+
+    async def fit(self, evidence: Evidence, budget: int, cap: Cap) -> Evidence:
+        """Return evidence within `budget` of the model's own tokens, where it can count them.
+
+        Evidence is first held to an estimate; the model's own count corrects the estimate until
+        it fits. Without a count the estimate stands and says so.
+        """
+        allowed = budget
+        while True:
+            fitted = fit(evidence, allowed, cap)
+            text = _text_of(fitted)
+            exact = await self.llm.count_tokens(text)
+            if exact is None:
+                return fitted
+            if exact > budget and allowed > 1:
+                allowed = max(1, min(allowed - 1, allowed * budget // exact))
+                continue
+            if exact > budget:
+                reason = f"{exact} tokens for a budget of {budget}: nothing smaller can be made"
+                notes = (*fitted.fallbacks, Fallback(stage="budget", reason=reason))
+                fitted = replace(fitted, fallbacks=notes)
+            return await self._counted(fitted, text, exact)
+
+    async def read(self, question: str, evidence: Evidence) -> Reading:
+        """Answer a question over evidence.
+
+        Raises:
+            LLMError: If the model does not answer.
+        """
+        completion = await self.llm.complete(self._request(question, evidence))
+        return self._reading(
+            completion.text, evidence, completion.prompt_tokens, completion.completion_tokens
+        )
+
+    async def stream(self, question: str, evidence: Evidence) -> AsyncIterator[str]:
+        """Yield the pieces of an answer as they come."""
+        async for piece in self.llm.stream(self._request(question, evidence)):
+            yield piece
+
+    def finish(self, text: str, evidence: Evidence) -> Reading:
+        """Return the reading of a streamed answer; a stream tells no token counts."""
+        return self._reading(text, evidence, 0, 0)
+
+    def _reading(self, text: str, evidence: Evidence, prompt: int, completion: int) -> Reading:
+        cited = citations(text, len(evidence.fragments)) if self.numbered else []
+        found = tuple(Citation(n=each.n, fragment=each.n) for each in cited)
+        return Reading(text.strip(), found, prompt, completion, llm_calls=1)
+
+    def _request(self, question: str, evidence: Evidence) -> ChatRequest:
+        parts = tuple(
+            MediaPart(media=self.load(part), time=part.time)
+            if isinstance(part, MediaPart) and self.load is not None
+            else part
+            for part in evidence.parts()
+        )
+        return ChatRequest(
+            messages=reader_messages(question, parts, self.style), max_tokens=self.max_tokens
+        )
+
+    async def _tokens(self, messages: tuple[Message, ...]) -> int:
+        text = "\n".join(
+            part for message in messages for part in message.content if isinstance(part, str)
+        )
+        counted = await self.llm.count_tokens(text)
+        return len(text) // 3 if counted is None else counted
+
+    async def _counted(self, evidence: Evidence, text: str, tokens: int) -> Evidence:
+        """Return the evidence with a meter that knows the model's own counts of it."""
+        entries = tuple(replace(entry, kept=(0,), cut=None) for entry in evidence.entries)
+        whole = _text_of(replace(evidence, entries=entries, bare=False))
+        known = {text: tokens, whole: await self.llm.count_tokens(whole) or tokens}
+        estimate = evidence.meter.count
+        meter = replace(
+            evidence.meter,
+            count=lambda asked: known[asked] if asked in known else estimate(asked),
+            exact=evidence.meter.count_media is None,
+        )
+        return replace(evidence, meter=meter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractiveReader:
+    """Answers without a model: the sentences, rows or segments most similar to the question."""
+
+    n_leaves: int = 3
+    """Most regions quoted."""
+
+    numbered: bool = False
+
+    def read(self, question: str, evidence: Evidence) -> Reading:
+        """Quote the best leaves of the evidence, most similar first, with their citations.
+
+        Args:
+            question: The question; similarities are those of the rounds' queries.
+            evidence: What was found.
+
+        Returns:
+            A text that says that no model was asked. Leaves without words are not quoted.
+        """
+        numbers = {(each.item_id, each.node): each.n for each in evidence.fragments}
+        found: list[tuple[float, int, str]] = []
+        for entry in evidence.entries:
+            for node in entry.kept:
+                for leaf in leaves(entry.item.nodes, node):
+                    region = entry.item.nodes[leaf]
+                    text = node_body(entry.item, region.start, region.stop)
+                    if entry.cut is not None:
+                        text = text[: entry.cut.chars].rstrip()
+                    if text.strip():
+                        found.append((entry.value(leaf), -numbers[entry.item.id, node], text))
+        if not found:
+            return Reading(NO_EVIDENCE, (), 0, 0, 0)
+        best = sorted(found, key=lambda each: each[:2], reverse=True)[: self.n_leaves]
+        lines = ["No language model was asked. Closest to the question:"]
+        lines += [f"- {' '.join(text.split())} [{-number}]" for _, number, text in best]
+        cited = dict.fromkeys(-number for _, number, _ in best)
+        return Reading(
+            "\n".join(lines), tuple(Citation(n=n, fragment=n) for n in cited), 0, 0, llm_calls=0
+        )
+
+
+def _text_of(evidence: Evidence) -> str:
+    return "\n\n".join(part for part in evidence.parts() if isinstance(part, str))
+
+
+def meter_for(reader: LLMReader | ExtractiveReader, meter: Meter) -> Meter:
+    """Return the meter of evidence that `reader` gets, counting as `meter` does."""
+    return replace(meter, numbered=reader.numbered)

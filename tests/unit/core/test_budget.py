@@ -1,0 +1,138 @@
+"""The order in which a budget takes things away."""
+
+from dataclasses import replace
+
+import pytest
+
+from canopy_rag.core.budget import fit, never_longer
+from canopy_rag.core.errors import ConfigError, UnknownNameError
+from canopy_rag.core.evidence import Evidence, Meter, Shown
+from canopy_rag.core.trees import image_tree, text_tree
+from canopy_rag.core.types import ImagePayload, Item, Source, TextPayload
+
+
+def item(name, *sentences, title=""):
+    text, spans = "", []
+    for sentence in sentences:
+        spans.append((len(text), len(text) + len(sentence)))
+        text += f"{sentence} "
+    text = text[:-1]
+    return Item(
+        id=name,
+        modality="text",
+        title=title,
+        payload=TextPayload(text=text),
+        nodes=text_tree(len(text), [spans]),
+        source=Source(uri=name),
+    )
+
+
+def shown(item, similarities, kept, rank):
+    return Shown(
+        item=item,
+        kept=kept,
+        why="refined",
+        query="q",
+        round=1,
+        rank=rank,
+        similarity=similarities[0],
+        node_similarities=tuple(similarities),
+    )
+
+
+FIRST = shown(item("a", "one two three.", "four five."), [0.5, 0.6, 0.9], (1, 2), 1)
+SECOND = shown(item("b", "six seven.", "eight nine ten."), [0.4, 0.7, 0.1], (1,), 2)
+BOTH = Evidence().add([FIRST, SECOND])  # margins: a1 .1, a2 .4, b1 .3
+
+
+def kept(evidence):
+    return {entry.item.id: entry.kept for entry in evidence.entries}
+
+
+def test_the_smallest_margin_over_the_parent_goes_first():
+    assert BOTH.tokens == 10
+    assert kept(fit(BOTH, 9)) == {"a": (2,), "b": (1,)}
+    assert kept(fit(BOTH, 5)) == {"a": (2,)}
+
+
+def test_the_tail_cap_takes_the_latest_retrieved_first():
+    assert kept(fit(BOTH, 9, "tail")) == {"a": (1, 2)}
+    assert kept(fit(BOTH, 5, "tail")) == {"a": (1,)}
+
+
+def test_an_item_of_which_nothing_is_left_is_named():
+    fitted = fit(BOTH, 5)
+    assert [(each.item_id, each.rank, each.reason) for each in fitted.left_out] == [
+        ("b", 2, "budget")
+    ]
+    assert not fitted.holds("b")
+
+
+def test_a_whole_item_is_measured_against_the_retrieved_set():
+    low = shown(item("c", "eleven twelve."), [0.1], (0,), 3)
+    high = shown(item("d", "thirteen fourteen."), [0.9], (0,), 4)
+    fitted = fit(Evidence().add([low, high, FIRST]), 12)
+    assert "c" not in kept(fitted)
+    assert "d" in kept(fitted)
+
+
+TITLED = shown(item("t", "one two three four five.", title="A long title here"), [0.5], (0,), 1)
+
+
+def test_headings_go_before_words_of_the_last_fragment():
+    fitted = fit(Evidence().add([TITLED]), 7)
+    assert fitted.text == "one two three four five."
+    assert "headings dropped" in fitted.fallbacks[0].reason
+
+
+def test_the_best_leaf_that_fits_replaces_a_node_that_does_not():
+    both = shown(item("e", "one two three four.", "five six."), [0.5, 0.4, 0.3], (0,), 1)
+    fitted = fit(Evidence().add([both]), 4)
+    assert fitted.text == "five six."
+    assert "one leaf shown" in fitted.fallbacks[0].reason
+
+
+def test_the_best_leaf_is_cut_at_a_word_when_none_fits():
+    fitted = fit(Evidence().add([TITLED]), 4)
+    assert fitted.text == "one two three …"
+    assert fitted.fragments[0].text == "one two three"
+    assert fitted.fragments[0].stop == len("one two three")
+    assert "cut" in fitted.fallbacks[0].reason
+    assert fit(Evidence().add([TITLED]), 1).text == "o"
+
+
+def test_pictures_give_way_to_words():
+    picture = Item(
+        id="p",
+        modality="image",
+        title="cat",
+        payload=ImagePayload(media="cat.png", width=1, height=1, caption="a cat"),
+        nodes=image_tree(),
+        source=Source(uri="cat.png"),
+    )
+    seeing = Evidence(meter=Meter(count_media=lambda part: 1000))
+    entry = replace(shown(picture, [0.5], (0,), 1), why="image")
+    fitted = fit(seeing.add([entry]), 10)
+    assert fitted.tokens <= 10
+    assert fitted.text == "cat\na cat"
+    assert "pictures left out" in fitted.fallbacks[0].reason
+    assert fit(seeing.add([entry]), 1010).fallbacks == ()
+
+
+def test_no_budget_changes_nothing():
+    assert fit(BOTH, None) is BOTH
+
+
+def test_a_budget_below_one_and_an_unknown_cap_are_refused():
+    with pytest.raises(ConfigError, match="at least 1"):
+        fit(BOTH, 0)
+    with pytest.raises(UnknownNameError, match="margin"):
+        fit(BOTH, 5, "margins")
+
+
+def test_regions_that_numbers_make_longer_than_the_item_are_shown_whole():
+    many = item("m", *(f"w{i}." for i in range(6)))
+    leaves = tuple(node.index for node in many.nodes if not node.children)[:-1]
+    entry = shown(many, [0.5] * len(many.nodes), leaves, 1)
+    assert never_longer(entry, Meter(numbered=True)).kept == (0,)
+    assert never_longer(entry, Meter()) is entry
