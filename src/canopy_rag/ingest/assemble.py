@@ -45,6 +45,9 @@ class Block:
     anchor: str | None = None
     sentences: tuple[Interval, ...] | None = None
     """The leaves, where the parser knows them, as in a code block; None: by the splitter."""
+    spans: tuple[SourceSpan, ...] = ()
+    """Places of parts of `text`, ascending and disjoint, where they are closer than `places`; none
+    reaches over the border of two sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +271,9 @@ class Assembler:
         for block in blocks:
             starts.append(position)
             stop = position + len(block.text)
-            if block.places or block.anchor:
+            if block.spans:
+                spans.extend(_moved(block.spans, position))
+            elif block.places or block.anchor:
                 spans.append(
                     SourceSpan(start=position, stop=stop, places=block.places, anchor=block.anchor)
                 )
@@ -281,6 +286,10 @@ def _regrouped(pieces: list[tuple[Block, list[Interval]]]) -> _Group:
     for block, sentences in pieces:
         group.append(block, sentences)
     return group
+
+
+def _moved(spans: Sequence[SourceSpan], by: int) -> tuple[SourceSpan, ...]:
+    return tuple(replace(span, start=span.start + by, stop=span.stop + by) for span in spans)
 
 
 def _spans_within(spans: deque[SourceSpan], first: int, stop: int) -> tuple[SourceSpan, ...]:
@@ -314,6 +323,8 @@ def _parts(
             end += 1
         stop = sentences[end - 1][1]
         char = None if block.char is None else (block.char[0] + start, block.char[0] + stop)
-        part = replace(block, text=block.text[start:stop], char=char, sentences=None)
+        inner = _moved([span for span in block.spans if start <= span.start < stop], -start)
+        text = block.text[start:stop]
+        part = replace(block, text=text, char=char, sentences=None, spans=inner)
         yield part, [(left - start, right - start) for left, right in sentences[begin:end]]
         begin = end
