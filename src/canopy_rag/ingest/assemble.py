@@ -267,7 +267,9 @@ class Assembler:
             text = self._full_text[first[0] : last[1]]
             starts = [block.char[0] - first[0] for block in blocks if block.char is not None]
             return text, (SourceSpan(start=0, stop=len(text), char=(first[0], last[1])),), starts
-        starts, spans, position = [], [], 0
+        starts: list[int] = []
+        spans: list[SourceSpan] = []
+        position = 0
         for block in blocks:
             starts.append(position)
             stop = position + len(block.text)
