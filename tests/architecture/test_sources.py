@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+MAX_FILE_LINES = 450
+MAX_FUNCTION_LINES = 60
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+GLOSSARY = {
+    r"\bsnippets?\b": "fragment",
+    r"\bembedder\b": "encoder",
+    r"\bsub[-_ ]?questions?\b": "follow-up query",
+}
+"""Words that the glossary replaces."""
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_there_are_sources_to_check() -> None:
+    assert len(SOURCES) > 20
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_a_file_stays_short_enough_to_read_in_one_sitting(path: Path) -> None:
+    n_lines = len(path.read_text("utf-8").splitlines())
+    assert n_lines <= MAX_FILE_LINES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_functions_stay_short(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    long = {
+        node.name: node.end_lineno - node.lineno + 1
+        for node in ast.walk(tree)
+        if isinstance(node, functions)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno >= MAX_FUNCTION_LINES
+    }
+    assert long == {}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_nothing_is_left_unfinished(path: Path) -> None:
+    assert UNFINISHED.findall(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_the_glossary_is_kept(path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines()
+    found = [
+        f"{number}: {line.strip()} (say {instead})"
+        for number, line in enumerate(lines, 1)
+        for word, instead in GLOSSARY.items()
+        if re.search(word, line, re.IGNORECASE)
+    ]
+    assert found == []
+
+
+def test_no_committed_file_is_large() -> None:
+    done = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("not a git checkout")
+    paths = [ROOT / name for name in done.stdout.split("\0") if name]
+    large = [relative(path) for path in paths if path.is_file() and path.stat().st_size > 2**21]
+    assert large == []

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from canopy_rag import config
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"(?<!`)!?\[[^\]\n]*\]\(([^)\s]+)\)|<(?:img|source)[^>]+src(?:set)?=\"([^\"]+)\"")
+BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def blocks(language: str) -> list[Any]:
+    return [
+        pytest.param(match[2], id=f"{relative(page)}-{number}")
+        for page in PAGES
+        for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")), 1)
+        if match[1] == language
+    ]
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ +(.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).strip().replace(" ", "-") for one in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for match in LINK.finditer(without_code(page.read_text("utf-8"))):
+        target = match[1] or match[2]
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        name, _, anchor = target.partition("#")
+        place = (page.parent / name) if name else page
+        known = place.exists() and (not anchor or place.suffix != ".md" or anchor in anchors(place))
+        if not known:
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_in_the_docs_compiles(code: str) -> None:
+    compile(code, "<docs>", "exec")
+
+
+@pytest.mark.parametrize("code", blocks("toml"))
+def test_toml_in_the_docs_is_accepted(code: str, tmp_path: Path) -> None:
+    if "[tool." in code or "[project]" in code:
+        assert tomllib.loads(code)
+        return
+    file = tmp_path / "canopy.toml"
+    file.write_text(code, encoding="utf-8")
+    assert config.load({}, {}, file).origins
+
+
+def test_the_python_of_the_configuration_page_runs() -> None:
+    page = (ROOT / "docs/configuration.md").read_text("utf-8")
+    code = [match[2] for match in BLOCK.finditer(page) if match[1] == "python"]
+    assert code
+    for one in code:
+        exec(compile(one, "docs/configuration.md", "exec"), {})
+
+
+def test_the_configuration_page_lists_every_setting_and_no_other() -> None:
+    page = (ROOT / "docs/configuration.md").read_text("utf-8")
+    assert re.findall(r"^\| `(\w+\.\w+)` \|", page, re.MULTILINE) == list(config.keys())
+
+
+@pytest.fixture(scope="module")
+def make_docs() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_docs", ROOT / "tools/make_docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["make_docs"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_generated_pages_are_what_make_docs_writes(make_docs: ModuleType) -> None:
+    for path, text in make_docs.pages().items():
+        assert path.read_text("utf-8") == text, f"{relative(path)}: run `make docs`"
+
+
+def test_every_statement_of_the_paper_has_a_row_in_the_map() -> None:
+    text = (ROOT / "docs/paper-map.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([PD]\d+) \|", text, re.MULTILINE)
+    assert rows == [*(f"P{n}" for n in range(1, 19)), *(f"D{n}" for n in range(1, 16))]
+
+
+def test_what_the_paper_map_names_exists() -> None:
+    text = (ROOT / "docs/paper-map.md").read_text("utf-8")
+    paths = re.findall(
+        r"`((?:src|tests|configs|core|ingest|encoders|store|pipeline|llms)/[\w/.]+)", text
+    )
+    missing = [
+        one for one in paths if not any((b / one).exists() for b in (ROOT, ROOT / "src/canopy_rag"))
+    ]
+    assert paths
+    assert missing == []
+
+
+def test_what_the_architecture_page_names_exists() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w/.]+)` \|", text, re.MULTILINE)
+    missing = [one for one in rows if not (ROOT / "src/canopy_rag" / one).exists()]
+    assert rows
+    assert missing == []
+
+
+def test_every_room_has_a_row_on_the_architecture_page() -> None:
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    rows = set(re.findall(r"^\| `(\w+)/?` \|", text, re.MULTILINE))
+    rooms = {path.name for path in (ROOT / "src/canopy_rag").iterdir() if any(path.glob("**/*.py"))}
+    assert rooms - rows == set()
