@@ -1,0 +1,1 @@
+"""Chat models: any OpenAI-compatible server, and a small one in this process."""

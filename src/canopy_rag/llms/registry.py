@@ -1,0 +1,63 @@
+"""Names of chat models, as `--llm` takes them."""
+
+from __future__ import annotations
+
+from canopy_rag.core.errors import ConfigError, UnknownNameError
+from canopy_rag.core.protocols import LLM
+
+NAMES = ("local", "none")
+_URL = "http://HOST:PORT/v1"
+
+
+def llm(
+    name: str | None,
+    *,
+    model: str | None = None,
+    api_key: str | None = None,
+    vision: bool | None = None,
+    timeout_s: float = 120.0,
+    max_retries: int = 3,
+    max_in_flight: int = 32,
+) -> LLM | None:
+    """Return the chat model of a name; nothing is loaded or asked yet.
+
+    Args:
+        name: Base URL of an OpenAI-compatible server, several joined by commas, `local`, or
+            `none`; None and an empty name count as `none`.
+        model: Name of the server's model; for `local` a GGUF file.
+        api_key: Key of the server, from `CANOPY_LLM_API_KEY` or `OPENAI_API_KEY`.
+        vision: Whether the model sees pictures; None for what the server tells.
+        timeout_s: Seconds that one attempt may take, for a server.
+        max_retries: Attempts after the first, for a server.
+        max_in_flight: Most requests at once, for a server.
+
+    Returns:
+        The model, or None for `none`: answers then come from the extractive reader.
+
+    Raises:
+        UnknownNameError: If the name is none of these.
+        ConfigError: If a URL is incomplete or the key cannot be sent.
+        MissingDependencyError: If `local` is not installed.
+    """
+    wanted = (name or "none").strip()
+    if wanted == "none":
+        return None
+    if wanted == "local":
+        from canopy_rag.llms.llama_cpp import local_llm  # noqa: PLC0415 (loads httpx)
+
+        return local_llm(model)
+    if "://" in wanted:
+        from canopy_rag.llms.openai_chat import OpenAIChat  # noqa: PLC0415 (loads httpx)
+
+        return OpenAIChat(
+            wanted,
+            model,
+            api_key,
+            timeout_s,
+            max_retries,
+            max_in_flight=max_in_flight,
+            vision=vision,
+        )
+    if ":" in wanted or "/" in wanted:
+        raise ConfigError(f"llm {name!r} is no complete URL. Write it like {_URL}")
+    raise UnknownNameError("llm", wanted, [*NAMES, _URL])
