@@ -267,9 +267,8 @@ class Assembler:
             text = self._full_text[first[0] : last[1]]
             starts = [block.char[0] - first[0] for block in blocks if block.char is not None]
             return text, (SourceSpan(start=0, stop=len(text), char=(first[0], last[1])),), starts
-        starts: list[int] = []
         spans: list[SourceSpan] = []
-        position = 0
+        starts, position = [], 0
         for block in blocks:
             starts.append(position)
             stop = position + len(block.text)
