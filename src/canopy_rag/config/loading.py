@@ -18,7 +18,7 @@ DEFAULT_FILE = Path("canopy.toml")
 """Read from the working directory when it is there."""
 
 _SHORT = {"CANOPY_INDEX": "index.path"}
-_NO_SETTINGS = SECRETS | {"CANOPY_CONFIG", "CANOPY_SAMPLES"}
+_NO_SETTINGS = SECRETS | {"CANOPY_CONFIG", "CANOPY_DEBUG", "CANOPY_LOCAL_GGUF", "CANOPY_SAMPLES"}
 
 
 def load(
