@@ -1,0 +1,7 @@
+"""Items, trees and node vectors on disk, and search over them; LanceDB is the embedded default."""
+
+from __future__ import annotations
+
+from canopy_rag.store.lance import LanceStore
+
+__all__ = ["LanceStore"]

@@ -1,0 +1,96 @@
+"""The open tables of an index, in step with what other processes add."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from canopy_rag._optional import require
+from canopy_rag.core.errors import StoreError
+from canopy_rag.store.location import IndexMeta, LocalFolder, Stamp
+from canopy_rag.store.rows import schema
+from canopy_rag.store.table import ItemTable
+
+
+class Catalog:
+    """Knows the corpora of an index and opens their tables; imports LanceDB at the first one.
+
+    Args:
+        folder: Where the index lies.
+        meta: What its `index.json` said when it was opened.
+        exact_bytes: Up to this size of a corpus' item vectors, search is exact and in memory.
+    """
+
+    def __init__(self, folder: LocalFolder, meta: IndexMeta, exact_bytes: int) -> None:
+        self._folder = folder
+        self.meta = meta
+        self._exact_bytes = exact_bytes
+        self._tables: dict[str, ItemTable] = {}
+        self._connection: Any = None
+        self._stamp: Stamp | None = None
+        self._lock = threading.RLock()
+
+    def tables(self, corpora: Sequence[str] | None = None) -> dict[str, ItemTable]:
+        """Return the tables of corpora, those that another process made included.
+
+        Args:
+            corpora: Which; None for all.
+
+        Raises:
+            StoreError: If a corpus does not exist, or a table cannot be opened.
+        """
+        with self._lock:
+            meta, self._stamp = self._folder.current_meta(self.meta, self._stamp)
+            if meta.identity != self.meta.identity:
+                self._tables, self._connection = {}, None
+            self.meta = meta
+            for corpus in meta.corpora if corpora is None else corpora:
+                if corpus not in meta.corpora:
+                    known = ", ".join(sorted(meta.corpora)) or "none"
+                    raise StoreError(
+                        f"no corpus {corpus!r} in the index in {str(self._folder)!r}; "
+                        f"there are: {known}"
+                    )
+                if corpus not in self._tables:
+                    with self._folder.engine():
+                        table = self._connect().open_table(meta.corpora[corpus])
+                    self._tables[corpus] = self._wrapped(table)
+            return {
+                corpus: self._tables[corpus]
+                for corpus in (meta.corpora if corpora is None else corpora)
+            }
+
+    def add(self, corpus: str) -> ItemTable:
+        """Make the table of a new corpus; its name is safe in any file system."""
+        plain = corpus.isascii() and corpus.isidentifier() and corpus.islower()
+        name = corpus if plain else f"corpus-{hashlib.sha256(corpus.encode()).hexdigest()[:16]}"
+        with self._lock:
+            with self._folder.engine():
+                columns = schema(self.meta.encoder.dim)
+                table = self._connect().create_table(name, schema=columns, exist_ok=True)
+            self._tables[corpus] = self._wrapped(table)
+            self.update(corpora={**self.meta.corpora, corpus: name})
+            return self._tables[corpus]
+
+    def update(self, **changes: Any) -> None:
+        """Write `index.json` with changed fields."""
+        self.meta = dataclasses.replace(self.meta, **changes)
+        self._folder.write_meta(self.meta)
+
+    def _wrapped(self, table: Any) -> ItemTable:
+        return ItemTable(table, str(self._folder), self.meta.encoder.dim, self._exact_bytes)
+
+    def _connect(self) -> Any:
+        if self._connection is None:
+            # Its Rust part warns about its own internals; errors reach us as exceptions.
+            os.environ.setdefault("LANCE_LOG", "error")
+            lancedb = require("lancedb", extra="index", feature="The index")
+            self._connection = lancedb.connect(
+                self._folder.tables, read_consistency_interval=datetime.timedelta(0)
+            )
+        return self._connection

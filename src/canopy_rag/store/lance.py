@@ -1,0 +1,392 @@
+"""The embedded store: one LanceDB table per corpus, in a local folder."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import os
+import uuid
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canopy_rag.core.errors import StoreError
+from canopy_rag.core.protocols import Entry, Fingerprint, Found
+from canopy_rag.core.types import MODALITIES, Item, Modality
+from canopy_rag.store.catalog import Catalog
+from canopy_rag.store.location import IndexMeta, LocalFolder
+from canopy_rag.store.rows import ITEM_COLUMNS, from_utf8, to_items
+from canopy_rag.store.searching import choose, fetch
+from canopy_rag.store.spool import Spool
+from canopy_rag.store.table import ItemTable
+
+EXACT_BYTES = 256 * 1024 * 1024
+"""Item vectors up to this size are searched exactly, in memory: 170,000 items of 384 entries."""
+_COMPACT_EVERY = 64  # commits; each leaves a small file that every search has to open
+_ATTEMPTS = 5
+
+
+class LanceStore:
+    """Holds items, trees and node vectors; searches them; is searched while it is written.
+
+    Make one with `create` or `open`. LanceDB is imported with the first search or write.
+
+    Args:
+        folder: Where the index lies.
+        meta: What its `index.json` says.
+        hybrid: Rank by words too; None: when the index has a full-text index.
+        exact_bytes: Up to this size of a corpus' item vectors, search is exact and in memory.
+    """
+
+    def __init__(
+        self,
+        folder: LocalFolder,
+        meta: IndexMeta,
+        *,
+        hybrid: bool | None = None,
+        exact_bytes: int = EXACT_BYTES,
+    ) -> None:
+        self._folder = folder
+        self._catalog = Catalog(folder, meta, exact_bytes)
+        self._hybrid = meta.hybrid if hybrid is None else hybrid
+        self._n_commits = 0
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], fingerprint: Fingerprint, *, hybrid: bool = False
+    ) -> LanceStore:
+        """Make an empty index.
+
+        Args:
+            path: The folder; made when it is missing.
+            fingerprint: Of the encoder whose vectors it will hold.
+            hybrid: Keep a full-text index beside the vectors.
+
+        Raises:
+            StoreError: If there is an index already, or the folder cannot be written.
+        """
+        folder = LocalFolder(path)
+        with folder.writing():
+            if folder.has_index:
+                raise StoreError(f"there is an index in {str(path)!r} already; open it instead")
+            meta = IndexMeta(
+                identity=uuid.uuid4().hex,
+                created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                encoder=fingerprint,
+                corpora={},
+                hybrid=hybrid,
+            )
+            folder.write_meta(meta)
+        return cls(folder, meta)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        fingerprint: Fingerprint | None = None,
+        hybrid: bool | None = None,
+        exact_bytes: int = EXACT_BYTES,
+    ) -> LanceStore:
+        """Open an index; reads only `index.json`.
+
+        Args:
+            path: The folder.
+            fingerprint: Of the encoder of queries and items, to be checked; None: do not check.
+            hybrid: Rank by words too; None: when the index has a full-text index. True for a
+                writer: keep such an index from now on.
+            exact_bytes: Up to this size of a corpus' item vectors, search is exact, in memory.
+
+        Raises:
+            StoreError: If there is no index, or one of another format version or encoder.
+        """
+        folder = LocalFolder(path)
+        store = cls(folder, folder.read_meta(), hybrid=hybrid, exact_bytes=exact_bytes)
+        if fingerprint is not None:
+            store.check(fingerprint)
+        return store
+
+    @property
+    def _meta(self) -> IndexMeta:
+        return self._catalog.meta
+
+    @property
+    def identity(self) -> str:
+        """Names this very index."""
+        return self._meta.identity
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of the encoder whose vectors the index holds."""
+        return self._meta.encoder
+
+    @property
+    def needs_compaction(self) -> bool:
+        """Whether content that was removed may still stand in files of the index."""
+        return self._folder.removal_pending
+
+    def check(self, fingerprint: Fingerprint) -> None:
+        """Check that vectors of this encoder belong into the index.
+
+        Raises:
+            StoreError: Naming both encoders and the remedy.
+        """
+        if fingerprint != self._meta.encoder:
+            raise StoreError(
+                f"the index in {str(self._folder)!r} holds vectors of the encoder "
+                f"{_named(self._meta.encoder)}, not of {_named(fingerprint)}; use that encoder, or "
+                "index again into a new folder"
+            )
+
+    def search(
+        self,
+        query: NDArray[np.float32],
+        k: int,
+        *,
+        modalities: Sequence[Modality] | None = None,
+        text: str | None = None,
+        corpora: Sequence[str] | None = None,
+        hybrid: bool | None = None,
+    ) -> list[Found]:
+        """Return the `k` items nearest to a query, with trees and node vectors.
+
+        Most similar first, ties by item id. With full-text search they are in the order of
+        reciprocal rank fusion instead; a hit's similarity is the cosine all the same.
+
+        Args:
+            query: Unit vector, `(dim,)`.
+            k: Most items to return.
+            modalities: Only items of these; None for all.
+            text: The query's text, for full-text search.
+            corpora: Only items of these; None for all.
+            hybrid: Use full-text search when there is a `text`; None: as the store was opened.
+
+        Raises:
+            StoreError: If the query has another dimension than the index, a corpus does not
+                exist, or full-text search is asked for and the index has no words.
+        """
+        if query.shape != (self._meta.encoder.dim,):
+            raise StoreError(
+                f"the query has the shape {query.shape}, vectors of the index in "
+                f"{str(self._folder)!r} have {self._meta.encoder.dim} entries; encode it with "
+                f"{_named(self._meta.encoder)}"
+            )
+        if k < 1:
+            return []
+        words = text if (self._hybrid if hybrid is None else hybrid) else None
+        return self._search(query, k, modalities, corpora, words)
+
+    def get(self, item_ids: Sequence[str]) -> list[Item]:
+        """Return the items of these ids, in order.
+
+        Raises:
+            StoreError: Naming an id that is not there.
+        """
+        there: dict[str, Item] = {}
+        for corpus, table in self._catalog.tables().items():
+            rows = table.by_ids(set(item_ids), ITEM_COLUMNS)
+            there.update((item.id, item) for item in to_items(rows, corpus))
+        for item_id in item_ids:
+            if item_id not in there:
+                raise StoreError(
+                    f"no item {item_id!r} in the index in {str(self._folder)!r}; it may have been "
+                    "removed or replaced: search again"
+                )
+        return [there[item_id] for item_id in item_ids]
+
+    def count(self) -> dict[str, int]:
+        """Return the number of items: `total`, then by modality."""
+        counts: dict[str, int] = dict.fromkeys(MODALITIES, 0)
+        for table in self._catalog.tables().values():
+            for modality in MODALITIES:
+                counts[modality] += table.count(modality)
+        return {"total": sum(counts.values()), **counts}
+
+    def digest(self) -> str:
+        """Return a SHA-256 over the item ids and contents, sorted; vectors are not part of it."""
+        lines = []
+        for corpus, table in self._catalog.tables().items():
+            rows = table.rows(["id", "digest"])
+            item_ids, digests = (rows.column(name).to_pylist() for name in ("id", "digest"))
+            lines += [
+                f"{corpus}\0{item_id}\0{digest}\n"
+                for item_id, digest in zip(item_ids, digests, strict=True)
+            ]
+        return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+    def info(self) -> dict[str, Any]:
+        """Return counts and sizes as `canopy info --json` prints them."""
+        n_nodes = sum(
+            sum(table.rows(["n_nodes"]).column("n_nodes").to_pylist())
+            for table in self._catalog.tables().values()
+        )
+        return {
+            "items": self.count(),
+            "nodes": n_nodes,
+            "digest": self.digest(),
+            "bytes": self._folder.n_bytes(),
+            "encoder": self._meta.encoder.model,
+            "format_version": self._meta.format_version,
+            "fingerprint": dataclasses.asdict(self._meta.encoder),
+            "corpora": sorted(self._meta.corpora),
+            "created": self._meta.created,
+        }
+
+    def sources(self) -> dict[str, int]:
+        """Return the number of items of every source that has some."""
+        counts: dict[str, int] = {}
+        for table in self._catalog.tables().values():
+            for uri in table.rows(["uri"]).column("uri").to_pylist():
+                counts[from_utf8(uri)] = counts.get(from_utf8(uri), 0) + 1
+        return counts
+
+    def writing(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the index for one writer.
+
+        Raises:
+            StoreError: On entering, naming the process that writes already, or if the folder
+                cannot be written.
+        """
+        return self._folder.writing()
+
+    def replace(self, uris: Collection[str], entries: Iterable[Entry]) -> int:
+        """Put `entries` in the place of all items of the sources `uris`, and return their number.
+
+        One commit per corpus: a search sees the items of before or those of after. Entries are
+        consumed one by one, and lie in a file of the index when they are many.
+
+        Raises:
+            StoreError: If an entry is of no source in `uris`, comes twice, or has vectors of
+                another dimension; or if the folder cannot be written.
+        """
+        with self.writing():
+            spools: dict[str, Spool] = {}
+            try:
+                self._spool(frozenset(uris), entries, spools)
+                self._commit(frozenset(uris), spools)
+            finally:
+                for spool in spools.values():
+                    spool.close()
+            return sum(spool.n_entries for spool in spools.values())
+
+    def remove(self, uris: Collection[str]) -> int:
+        """Remove all items of these sources; return how many there were."""
+        with self.writing():
+            n_removed = 0
+            for table in self._catalog.tables().values():
+                n_items = table.count_of(uris)
+                if n_items:
+                    self._folder.mark_removal()
+                    table.remove(uris)
+                n_removed += n_items
+            self._after_commit()
+            return n_removed
+
+    def compact(self) -> None:
+        """Merge small files, bring the indices up to date, wipe what was removed or replaced.
+
+        Older versions go too, so nothing of a removed item is left in any file. Takes time in
+        proportion to the index when something was removed. Searches go on meanwhile.
+        """
+        with self.writing():
+            purge = self._folder.removal_pending
+            trained = dict(self._meta.trained)
+            hybrid = self._meta.hybrid or self._hybrid
+            for corpus, table in self._catalog.tables().items():
+                name = self._meta.corpora[corpus]
+                trained[name] = table.optimize(
+                    hybrid=hybrid, trained=trained.get(name, 0), purge=purge
+                )
+            if purge:
+                self._folder.clear_removal()
+            if trained != self._meta.trained or hybrid != self._meta.hybrid:
+                self._catalog.update(trained=trained, hybrid=hybrid)
+            self._n_commits = 0
+
+    def _search(
+        self,
+        query: NDArray[np.float32],
+        k: int,
+        modalities: Sequence[Modality] | None,
+        corpora: Sequence[str] | None,
+        words: str | None,
+    ) -> list[Found]:
+        """Search, once more when a compaction by another process moved the rows meanwhile."""
+        failure: StoreError | None = None
+        for _ in range(_ATTEMPTS):
+            tables = self._catalog.tables(corpora)
+            if words is not None:
+                self._check_words(tables)
+            try:
+                found = fetch(tables, choose(tables, query, k, modalities, words))
+            except StoreError as error:  # also files that the compaction took away
+                failure = error
+                continue
+            if found is not None:
+                return found
+        raise failure or StoreError(
+            f"the index in {str(self._folder)!r} was rewritten during each of {_ATTEMPTS} "
+            "attempts to search it; try again"
+        )
+
+    def _check_words(self, tables: dict[str, ItemTable]) -> None:
+        for table in tables.values():
+            if len(table) and not table.has_words():
+                raise StoreError(
+                    f"the index in {str(self._folder)!r} has no full-text index, which hybrid "
+                    "search needs; index again with `hybrid` on, or search without it"
+                )
+
+    def _spool(
+        self, uris: frozenset[str], entries: Iterable[Entry], spools: dict[str, Spool]
+    ) -> None:
+        """Take in all entries, by corpus."""
+        seen: set[tuple[str, str]] = set()
+        for entry in entries:
+            item = entry.item
+            if item.source.uri not in uris:
+                raise StoreError(
+                    f"item {item.id!r} is of {item.source.uri!r}, not of {sorted(uris)}"
+                )
+            if (item.corpus, item.id) in seen:
+                raise StoreError(f"item {item.id!r} of {item.source.uri!r} comes twice")
+            seen.add((item.corpus, item.id))
+            if item.corpus not in spools:
+                path = self._folder.staging / uuid.uuid4().hex
+                spools[item.corpus] = Spool(path, self._meta.encoder.dim)
+            with self._folder.guard():
+                spools[item.corpus].add(entry)
+
+    def _commit(self, uris: frozenset[str], spools: dict[str, Spool]) -> None:
+        """Write the new items, then delete those of corpora that got none."""
+        tables = self._catalog.tables()
+        known = {corpus: bool(table.count_of(uris)) for corpus, table in tables.items()}
+        if any(known.values()):
+            self._folder.mark_removal()
+        for corpus, spool in spools.items():
+            table = tables.get(corpus) or self._catalog.add(corpus)
+            with self._folder.guard():
+                reader = spool.reader()
+            table.replace(uris, reader, known=known.get(corpus, False))
+        for corpus, table in tables.items():
+            if corpus not in spools and known[corpus]:
+                table.remove(uris)
+        self._after_commit()
+
+    def _after_commit(self) -> None:
+        self._n_commits += 1
+        if self._n_commits >= _COMPACT_EVERY:
+            self.compact()
+
+
+def _named(fingerprint: Fingerprint) -> str:
+    details = ", ".join(
+        f"{name} {value!r}"
+        for name, value in dataclasses.asdict(fingerprint).items()
+        if name != "model"
+    )
+    return f"{fingerprint.model!r} ({details})"

@@ -1,0 +1,266 @@
+"""One Lance table: the items of one corpus."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canopy_rag._optional import require
+from canopy_rag.core.errors import StoreError
+from canopy_rag.core.types import Modality
+from canopy_rag.store.location import write_failure
+from canopy_rag.store.matrix import Candidate, ItemMatrix, ranked, vectors_of
+from canopy_rag.store.rows import to_utf8
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ANN_FROM = 5_000
+"""Items from which a vector index is built."""
+_NOW = timedelta(milliseconds=1)  # a zero is refused or warned of
+_TRIES = 10
+_PROBES = 24
+_REFINE = 4
+_RETRAIN = 4  # the partitions of an index that grew by more than this no longer fit
+_SLICE = 20_000  # rows rewritten at a time: bounds the memory of a purge
+
+
+class ItemTable:
+    """Searches and changes one table; holds its vectors in memory while they are small.
+
+    Args:
+        table: The open LanceDB table.
+        place: The index, for messages.
+        dim: Number of entries of a vector.
+        exact_bytes: Up to this size of all item vectors, search is exact and in memory.
+    """
+
+    def __init__(self, table: Any, place: str, dim: int, exact_bytes: int) -> None:
+        self._table = table
+        self._place = place
+        self._dim = dim
+        self._exact_bytes = exact_bytes
+        self._lock = threading.Lock()
+        self._matrix: ItemMatrix | None = None
+
+    def __len__(self) -> int:
+        with self._reading():
+            return int(self._table.count_rows())
+
+    def nearest(
+        self, query: NDArray[np.float32], k: int, modalities: Sequence[Modality] | None
+    ) -> list[Candidate]:
+        """Return the `k` nearest items: exact while the vectors fit into memory, else ANN."""
+        with self._reading():
+            matrix = self._current_matrix()
+            if matrix is not None:
+                return matrix.nearest(query, k, modalities)
+            # Twice as many as asked for: equal similarities at the border are then ordered by id.
+            search = (
+                self._table.search(query, vector_column_name="vector")
+                .distance_type("dot")
+                .nprobes(_PROBES)
+                .refine_factor(_REFINE)
+                .limit(2 * k)
+                .select(["id", "vector", "_distance"])
+                .with_row_id(True)
+            )
+            if modalities is not None:
+                search = search.where(_in("modality", modalities), prefilter=True)
+            return _candidates(search.to_arrow(), query)[:k]
+
+    def matching(
+        self, text: str, query: NDArray[np.float32], n: int, modalities: Sequence[Modality] | None
+    ) -> list[Candidate]:
+        """Return the `n` items that match the words of `text` best, best first."""
+        match_query = require("lancedb.query", extra="index", feature="Hybrid search").MatchQuery
+        with self._reading():
+            search = (
+                self._table.search(match_query(to_utf8(text), "text"), query_type="fts")
+                .limit(n)
+                .select(["id", "vector", "_score"])
+                .with_row_id(True)
+            )
+            if modalities is not None:
+                search = search.where(_in("modality", modalities), prefilter=True)
+            table = search.to_arrow()
+        place = {item_id: rank for rank, item_id in enumerate(_by_score(table))}
+        return sorted(_candidates(table, query), key=lambda found: place[found.item_id])
+
+    def take(self, row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Return rows by row id, in any order; one that is gone by now is missing."""
+        with self._reading():
+            return self._table.take_row_ids(list(row_ids)).select(list(columns)).to_arrow()
+
+    def rows(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
+        """Return columns of all rows, or of those that fit."""
+        with self._reading():
+            search = self._table.search().select(list(columns))
+            return (search if where is None else search.where(where)).to_arrow()
+
+    def by_ids(self, item_ids: Collection[str], columns: Sequence[str]) -> pa.Table:
+        """Return the rows of these item ids that are there, in any order."""
+        return self.rows(columns, _in("id", item_ids))
+
+    def count(self, modality: Modality) -> int:
+        """Return the number of items of one modality."""
+        with self._reading():
+            return int(self._table.count_rows(_in("modality", [modality])))
+
+    def count_of(self, uris: Collection[str]) -> int:
+        """Return the number of items of these sources."""
+        with self._reading():
+            return int(self._table.count_rows(_of_sources(uris)))
+
+    def replace(self, uris: Collection[str], rows: pa.RecordBatchReader, *, known: bool) -> None:
+        """Put rows in the place of all items of the sources `uris`, in one commit.
+
+        Args:
+            uris: The sources.
+            rows: All their items.
+            known: Whether some of the sources have items now.
+        """
+        with self._changing():
+            if not known:
+                self._table.add(rows)
+                return
+            merge = self._table.merge_insert("id")
+            merge = merge.when_matched_update_all().when_not_matched_insert_all()
+            merge.when_not_matched_by_source_delete(_of_sources(uris)).execute(rows)
+
+    def remove(self, uris: Collection[str]) -> None:
+        """Delete all items of these sources, in one commit."""
+        with self._changing():
+            self._table.delete(_of_sources(uris))
+
+    def has_words(self) -> bool:
+        """Whether the table has a full-text index."""
+        with self._reading():
+            return "text" in self._indexed()
+
+    def optimize(self, *, hybrid: bool, trained: int, purge: bool) -> int:
+        """Merge small files, bring the indices up to date, drop all older versions.
+
+        Args:
+            hybrid: Keep a full-text index.
+            trained: Number of items the vector index was trained on; 0 without one.
+            purge: Rewrite every row, so that no file holds a removed one.
+
+        Returns:
+            The number of items the vector index is now trained on.
+        """
+        with self._changing():
+            n_items = int(self._table.count_rows())
+            if purge:
+                self._rewrite()
+                # Its dictionary keeps words that no document has any more.
+                if "text" in self._indexed():
+                    self._table.drop_index("text_idx")
+            trained = self._build_indices(n_items, hybrid=hybrid, trained=trained)
+            for _ in range(_TRIES):
+                self._table.optimize(cleanup_older_than=_NOW, delete_unverified=True)
+                # Updating the indices makes one more version, so the one before outlives a call.
+                if not purge or len(self._table.list_versions()) == 1:
+                    return trained
+        raise StoreError(
+            f"older versions of the index in {self._place!r} cannot be removed; run the same "
+            "command again"
+        )
+
+    def _build_indices(self, n_items: int, *, hybrid: bool, trained: int) -> int:
+        index = require("lancedb.index", extra="index", feature="The index")
+        indexed = self._indexed()
+        if n_items and "id" not in indexed:
+            self._table.create_index("id", config=index.BTree())
+        if n_items and "modality" not in indexed:
+            self._table.create_index("modality", config=index.Bitmap())
+        if n_items and hybrid and "text" not in indexed:
+            words = index.FTS(base_tokenizer="icu", stem=False, remove_stop_words=False)
+            self._table.create_index("text", config=words)
+        outgrown = trained and n_items >= _RETRAIN * trained
+        if n_items >= ANN_FROM and ("vector" not in indexed or outgrown):
+            config = index.IvfSq(distance_type="dot", num_partitions=max(1, round(n_items**0.5)))
+            self._table.create_index("vector", config=config, replace=True)
+            return n_items
+        return trained
+
+    def _rewrite(self) -> None:
+        """Write every row anew; a file whose rows have all moved is then deleted."""
+        row_ids = np.sort(self.rows_with_ids(["id"]).column("_rowid").to_numpy())
+        for begin in range(0, len(row_ids), _SLICE):
+            part = row_ids[begin : begin + _SLICE]
+            within = f"_rowid >= {part[0]} AND _rowid <= {part[-1]}"
+            self._table.update(where=within, values_sql={"uri": "uri"})
+
+    def rows_with_ids(self, columns: Sequence[str]) -> pa.Table:
+        """Return columns of all rows, and `_rowid`."""
+        with self._reading():
+            return self._table.search().select(list(columns)).with_row_id(True).to_arrow()
+
+    def _indexed(self) -> set[str]:
+        return {column for index in self._table.list_indices() for column in index.columns}
+
+    def _current_matrix(self) -> ItemMatrix | None:
+        """Return the vectors as of now, or None when they are too many to hold."""
+        version = self._table.version
+        matrix = self._matrix
+        if matrix is not None and matrix.version == version:
+            return matrix
+        with self._lock:
+            if self._table.count_rows() * self._dim * 4 > self._exact_bytes:
+                self._matrix = None
+                return None
+            while self._matrix is None or self._matrix.version != version:
+                table = self.rows_with_ids(["id", "modality", "vector"])
+                version, before = self._table.version, version
+                if version == before:  # else a writer came in between: row ids may have moved
+                    self._matrix = ItemMatrix(version, table)
+            return self._matrix
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn the engine's errors into a `StoreError`."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(
+                f"the index in {self._place!r} cannot be read; if this stays so, index again into "
+                f"a new folder ({error})"
+            ) from error
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(write_failure(self._place, error)) from error
+
+
+def _candidates(table: pa.Table, query: NDArray[np.float32]) -> list[Candidate]:
+    item_ids = table.column("id").to_pylist()
+    return ranked(item_ids, table.column("_rowid").to_numpy(), vectors_of(table), query)
+
+
+def _by_score(table: pa.Table) -> list[str]:
+    """Return ids by full-text score, best first, ties by id."""
+    scores, ids = table.column("_score").to_pylist(), table.column("id").to_pylist()
+    return [item_id for _, item_id in sorted(zip((-s for s in scores), ids, strict=True))]
+
+
+def _of_sources(uris: Collection[str]) -> str:
+    return _in("uri", [to_utf8(uri) for uri in uris])
+
+
+def _in(column: str, values: Collection[str]) -> str:
+    quoted = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(values))
+    return f"{column} IN ({quoted})" if quoted else "false"
