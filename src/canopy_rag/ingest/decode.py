@@ -8,8 +8,8 @@ from pathlib import Path
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import IngestError
+from canopy_rag.ingest.notes import note
 from canopy_rag.ingest.options import IngestOptions
-from canopy_rag.ingest.sidecar import note
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

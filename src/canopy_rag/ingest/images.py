@@ -9,8 +9,9 @@ from typing import Any
 from canopy_rag.core.trees import image_tree
 from canopy_rag.core.types import ImagePayload, Item, Place, Source, SourceSpan, item_id
 from canopy_rag.ingest import ocr
+from canopy_rag.ingest.notes import note
 from canopy_rag.ingest.options import IngestOptions
-from canopy_rag.ingest.sidecar import caption_files, note, readable_name, sidecar_caption
+from canopy_rag.ingest.sidecar import caption_files, readable_name, sidecar_caption
 from canopy_rag.media.images import (
     decode,
     foreign_decoder,

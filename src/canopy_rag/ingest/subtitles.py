@@ -12,15 +12,16 @@ from typing import Any
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import IngestError
+from canopy_rag.ingest.decode import read_text
+from canopy_rag.ingest.options import IngestOptions
 from canopy_rag.ingest.scenes import Bounds
-from canopy_rag.ingest.sidecar import read_text
 
 SUFFIXES = (".srt", ".vtt", ".ass", ".ssa")
 TEXT_CODECS = frozenset({"ass", "ssa", "subrip", "srt", "text", "webvtt", "mov_text"})
 """FFmpeg's names of subtitle streams that hold text; the others hold pictures of it."""
 
-_MAX_BYTES = 20_000_000
 _CUE_TIME = re.compile(r"<[\d:.]+>")
+_LANGUAGE = re.compile(r"(\.[A-Za-z]{2,3}(-[A-Za-z0-9]+)?(\.(sdh|cc))?)?", re.IGNORECASE)
 _TOUCH_S = 0.1
 _Lines = tuple[float, float, tuple[str, ...]]
 
@@ -48,7 +49,7 @@ def find_sidecars(path: Path) -> list[Path]:
         if suffix not in SUFFIXES:
             continue
         language = candidate.stem[len(path.stem) :]
-        if not candidate.stem.startswith(path.stem) or not re.fullmatch(r"(\.[\w-]+)?", language):
+        if not candidate.stem.startswith(path.stem) or not _LANGUAGE.fullmatch(language):
             continue
         english = language.lower().startswith(".en")
         order = (bool(language), not english, language, SUFFIXES.index(suffix))
@@ -57,24 +58,22 @@ def find_sidecars(path: Path) -> list[Path]:
     return [candidate for _, candidate in sorted(found)]
 
 
-def load(path: Path) -> list[Cue]:
+def load(path: Path, options: IngestOptions) -> list[Cue]:
     """Return the cues of a subtitle file by time, without markup, comments and drawings.
 
     Args:
         path: A .srt, .vtt, .ass or .ssa file; its content decides on the format.
+        options: Where notes go.
 
     Raises:
         IngestError: If it cannot be read or holds no cue.
         MissingDependencyError: If the `video` extra is not installed.
     """
     pysubs2 = require("pysubs2", extra="video", feature="reading subtitles")
+    text = read_text(path, path.name, options).replace("\r\n", "\n").replace("\r", "\n")
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise IngestError(path.name, "is far too long for a subtitle file")
-        parsed = pysubs2.SSAFile.from_string(read_text(path))
-    except (OSError, ValueError, pysubs2.Pysubs2Error) as error:
-        if isinstance(error, IngestError):
-            raise
+        parsed = pysubs2.SSAFile.from_string(text)
+    except (ValueError, pysubs2.Pysubs2Error) as error:
         raise IngestError(path.name, f"cannot be read as subtitles: {error}") from error
     cues = _cues(parsed, unescape=parsed.format == "vtt")
     if not cues:

@@ -10,9 +10,10 @@ from canopy_rag.core.errors import IngestError
 from canopy_rag.core.trees import video_tree
 from canopy_rag.core.types import Item, Segment, Source, VideoPayload, item_id
 from canopy_rag.ingest import subtitles as subs
+from canopy_rag.ingest.notes import note
 from canopy_rag.ingest.options import IngestOptions
 from canopy_rag.ingest.scenes import find_cuts, sample_times, segment_bounds, spread
-from canopy_rag.ingest.sidecar import caption_files, note, readable_name, sidecar_caption
+from canopy_rag.ingest.sidecar import caption_files, readable_name, sidecar_caption
 from canopy_rag.ingest.video_scan import Scan, duration_of, scan
 from canopy_rag.media.frames import open_video, video_stream
 
@@ -98,7 +99,7 @@ def _sidecar_cues(path: Path, uri: str, options: IngestOptions) -> list[subs.Cue
     files = subs.find_sidecars(path)
     for position, file in enumerate(files):
         try:
-            cues = subs.load(file)
+            cues = subs.load(file, options)
         except IngestError as error:
             note(options, uri, f"its subtitles {error}")
             continue

@@ -23,7 +23,7 @@ READER_IMAGE_PX = 1_000_000
 """Pixels of an image sent to a reader; vision models scale larger ones down themselves."""
 
 # Only plain decoders: Pillow also knows formats that start other programs, such as EPS.
-FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "TIFF", "GIF", "BMP")
+FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP")
 
 _EXIF_ORIENTATION = 0x0112
 _DEEP_MODES = ("I", "F")
