@@ -1,0 +1,1 @@
+"""Fakes, a sample corpus, and suites that hold implementations to their protocols."""
