@@ -37,6 +37,7 @@ check: $(DEV) ## format, lint, types, import layers, generated docs
 	@$(BIN)/python tools/make_docs.py --check
 
 install: $(DEV) ## everything for development, into .venv
+	@echo "$(VENV) is up to date"
 
 bench: $(DEV) ## run the benchmarks and rewrite their results
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done

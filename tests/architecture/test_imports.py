@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +59,14 @@ def test_every_public_name_is_there(name: str) -> None:
 
 
 def test_imports_point_downwards() -> None:
-    lint = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([lint], cwd=ROOT, capture_output=True, text=True, check=False)
+    lint = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    assert lint is not None
+    done = subprocess.run(
+        [lint],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONUTF8": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
