@@ -30,13 +30,20 @@ class Piece:
 
 
 def context_text(item: Item) -> str:
-    """Return what holds for the whole item: title, section path, and a table's or video's caption.
+    """Return what holds for the whole item: title, section path, caption and column names.
 
     An image's caption is its content, not its context. Parts that repeat the one before are left
     out. Empty if the item has none of them.
+
+    >>> from canopy_rag.core.types import Source, TablePayload
+    >>> table = TablePayload(header=("name", "year"), rows=(("Ada", "1815"),), caption="Births")
+    >>> context_text(Item(id="a", modality="table", title="People", payload=table, nodes=(),
+    ...                   source=Source(uri="a.csv"), section=("Science",)))
+    'People > Science > Births: name; year'
     """
-    caption = item.payload.caption if isinstance(item.payload, TablePayload | VideoPayload) else ""
-    return _path((item.title, *item.section, caption))
+    header = item.payload.header if isinstance(item.payload, TablePayload) else ()
+    columns = "; ".join(filter(None, map(str.strip, header)))
+    return _with_context(_item_path(item), columns)
 
 
 def leaf_texts(item: Item) -> list[str]:
@@ -72,13 +79,15 @@ def node_text(item: Item, node: Node) -> str:
     ...                source=source), row)
     'People: name: Ada; year: 1815'
     """
-    context, body = node_parts(item, node)
-    return f"{context}: {body}" if context and body else context or body
+    return _with_context(*node_parts(item, node))
 
 
 def node_parts(item: Item, node: Node) -> tuple[str, str]:
-    """Return a node's context, heading path inside the text included, and its own text."""
-    context = context_text(item)
+    """Return a node's context, heading path inside the text included, and its own text.
+
+    A table's column names stand in every row and are not repeated in the context.
+    """
+    context = _item_path(item)
     if isinstance(item.payload, TextPayload):
         context = _path((context, *_headings_in_force(item.payload.headings, node)))
     return context, _body(item, node)
@@ -92,8 +101,6 @@ def _body(item: Item, node: Node) -> str:
             return payload.text[int(node.start) : int(node.stop)].strip()
         case TablePayload():
             rows = payload.rows[int(node.start) : int(node.stop)]
-            if not payload.rows:
-                return "; ".join(filter(None, map(str.strip, payload.header)))
             return "\n".join(row_text(payload.header, row) for row in rows).strip()
         case ImagePayload():
             return "\n".join(filter(None, (payload.caption.strip(), payload.ocr.strip())))
@@ -129,6 +136,15 @@ def _headings_in_force(headings: tuple[Heading, ...], node: Node) -> list[str]:
         path = [above for above in path if above.level < heading.level]
         path.append(heading)
     return [heading.text for heading in path]
+
+
+def _item_path(item: Item) -> str:
+    caption = item.payload.caption if isinstance(item.payload, TablePayload | VideoPayload) else ""
+    return _path((item.title, *item.section, caption))
+
+
+def _with_context(context: str, body: str) -> str:
+    return f"{context}: {body}" if context and body else context or body
 
 
 def _path(parts: tuple[str, ...]) -> str:

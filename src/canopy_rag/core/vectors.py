@@ -133,7 +133,8 @@ def similarities(
     Raises:
         ValueError: If vectors and tree do not belong together.
     """
-    dots = np.asarray(vectors.rows, np.float32) @ query  # (n_rows,)
+    # Not `@`: BLAS may round equal rows differently, and equal similarities must tie (D3).
+    dots = np.einsum("ij,j->i", np.asarray(vectors.rows, np.float32), query)  # (n_rows,)
     if vectors.weights is None or vectors.norms is None:
         if len(dots) != len(nodes):
             raise ValueError(f"{len(dots)} node vectors for a tree of {len(nodes)} nodes")

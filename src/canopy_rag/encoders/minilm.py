@@ -1,0 +1,237 @@
+"""`minilm`: all-MiniLM-L6-v2 on onnxruntime, the embedded default encoder.
+
+Late pooling (SPIKE.md 2): an item is read once, its context first; a node's vector is the mean of
+its tokens' states and the context's. An item longer than the model's window is read in several
+windows that repeat the context. Tables, images and videos are embedded through their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from canopy_rag.core import vectors
+from canopy_rag.core.errors import CanopyError, ConfigError, EncodeError
+from canopy_rag.core.node_text import context_text, node_parts, pieces
+from canopy_rag.core.protocols import Fingerprint
+from canopy_rag.core.types import Item, Modality
+from canopy_rag.core.vectors import ItemVectors, NodeVectors, QueryVectors
+from canopy_rag.encoders.checkpoint import DIM
+from canopy_rag.encoders.locate import EmbeddedModel, FolderModel
+from canopy_rag.encoders.model import TokenModel
+from canopy_rag.encoders.windows import Ids, Run, Sums, Window, cut
+
+WINDOW = 256
+"""Most tokens of one forward pass, `[CLS]` and `[SEP]` included: what the model was trained on."""
+MAX_CONTEXT_TOKENS = 64
+"""Title, section path and caption are read up to here: they must leave room for the item."""
+MAX_LEAF_TOKENS = 4096
+"""A leaf is read up to here: about ten pages in one sentence, row or segment."""
+N_MARKS = 2
+"""`[CLS]` and `[SEP]`, which stand around every sequence."""
+POOLING = 1
+"""Goes up when the same weights would give other vectors."""
+
+Part = tuple[Ids, list[Run]]
+"""One sequence to be read: its context, and runs of tokens."""
+
+
+class MiniLM:
+    """Encodes queries and items; English, text only, 384 dimensions.
+
+    Args:
+        mode: `late`: one pass per item, nodes pooled from its token states. `node`: each node is
+            encoded on its own, with its heading path.
+        weights: Folder with model.safetensors and tokenizer.json of the same architecture; None:
+            the weights that come with canopy.
+        threads: Threads of one forward pass. More than one is slower on a busy machine.
+
+    Raises:
+        ConfigError: If an argument cannot work. Files are looked at on first use.
+    """
+
+    def __init__(
+        self,
+        *,
+        mode: Literal["late", "node"] = "late",
+        weights: Path | None = None,
+        threads: int = 1,
+    ) -> None:
+        if mode not in ("late", "node"):
+            raise ConfigError(f"encoder mode must be 'late' or 'node', got {mode!r}")
+        if threads < 1:
+            raise ConfigError(f"encoder threads must be at least 1, got {threads}")
+        self._mode: Literal["late", "node"] = mode
+        self._files = EmbeddedModel() if weights is None else FolderModel(Path(weights))
+        self._model = TokenModel(self._files, threads)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What the vectors depend on; for a folder, its checksum is taken once."""
+        return Fingerprint(
+            model="minilm",
+            revision=f"{self._files.revision[:16]}.{POOLING}",
+            mode=self._mode,
+            instruction="",
+            dim=DIM,
+        )
+
+    @property
+    def media(self) -> frozenset[Modality]:
+        """None: images and videos are embedded through captions, OCR and subtitles."""
+        return frozenset()
+
+    @property
+    def languages(self) -> frozenset[str] | None:
+        """English."""
+        return frozenset({"en"})
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of `text`, without special tokens."""
+        return len(self._model.ids(text))
+
+    def encode_queries(self, queries: Sequence[str]) -> QueryVectors:
+        """Encode queries, in order; each is read up to 254 tokens.
+
+        Raises:
+            EncodeError: If the model fails.
+        """
+        parts: list[Part] = [
+            ((), [Run(0, self._model.ids(query, WINDOW - N_MARKS))]) for query in queries
+        ]
+        names = [f"query {position}" for position in range(len(queries))]
+        unit = _unit(_whole(self._read(parts, [1] * len(parts), names)))
+        return QueryVectors(retrieval=unit, node=unit)
+
+    def encode_items(self, items: Sequence[Item]) -> list[ItemVectors]:
+        """Encode items and their nodes, in order; the result does not depend on the batch.
+
+        All items of one call are held in memory; a few hundred make full batches.
+
+        Raises:
+            EncodeError: Naming the item that failed.
+        """
+        return self._late(items) if self._mode == "late" else self._per_node(items)
+
+    def _late(self, items: Sequence[Item]) -> list[ItemVectors]:
+        parts: list[Part] = []
+        n_leaves: list[int] = []
+        for item in items:
+            found = pieces(item)
+            runs = [self._run(piece.leaf, piece.text) for piece in found]
+            context = self._model.ids(context_text(item), MAX_CONTEXT_TOKENS)
+            parts.append((context, runs))
+            n_leaves.append(sum(piece.leaf is not None for piece in found))
+        sums = self._read(parts, n_leaves, [item.id for item in items])
+        return [
+            self._pooled(item, one, len(context))
+            for item, one, (context, _) in zip(items, sums, parts, strict=True)
+        ]
+
+    def _pooled(self, item: Item, sums: Sums, n_context: int) -> ItemVectors:
+        """Return an item's vectors; a leaf without tokens is its context alone.
+
+        Its row is zero, so that the similarities of leaves without words tie exactly.
+        """
+        means = sums.means()
+        nodes = vectors.pool(
+            item.nodes,
+            means[:-1],
+            np.maximum(sums.count[:-1], 1).tolist(),
+            means[-1],
+            n_context + N_MARKS,
+        )
+        return ItemVectors(item=vectors.node_matrix(item.nodes, nodes)[0], nodes=nodes)
+
+    def _per_node(self, items: Sequence[Item]) -> list[ItemVectors]:
+        texts: dict[tuple[str, str], int] = {}
+        # Nodes that say the same, such as segments without words, are read once and tie.
+        names: list[str] = []
+        for item in items:
+            for node in item.nodes:
+                text = node_parts(item, node)
+                if text not in texts:
+                    texts[text] = len(texts)
+                    names.append(item.id)
+        parts: list[Part] = [
+            (self._model.ids(context, MAX_CONTEXT_TOKENS), [self._run(0, body)])
+            for context, body in texts
+        ]
+        rows = _unit(_whole(self._read(parts, [1] * len(parts), names)))
+        result = []
+        for item in items:
+            own = rows[[texts[node_parts(item, node)] for node in item.nodes]]
+            nodes = NodeVectors(rows=own.astype(np.float16))
+            result.append(ItemVectors(item=own[0], nodes=nodes))
+        return result
+
+    def _run(self, row: int | None, text: str) -> Run:
+        return Run(row, self._model.ids(text, MAX_LEAF_TOKENS))
+
+    def _read(
+        self, parts: Sequence[Part], n_rows: Sequence[int], names: Sequence[str]
+    ) -> list[Sums]:
+        """Run parts through the network and add the states up.
+
+        Args:
+            parts: Context and runs of each.
+            n_rows: Rows that the runs of each part count to; one more row takes the context and
+                the two marks around the sequence.
+            names: What to call each part in an error.
+        """
+        first, last = self._model.special("[CLS]"), self._model.special("[SEP]")
+        windows = [
+            window
+            for position, (context, runs) in enumerate(parts)
+            for window in cut(position, runs, WINDOW - N_MARKS - len(context))
+        ]
+        sequences = [_sequence(first, parts[window.part][0], window, last) for window in windows]
+        sums = [Sums(n + 1, DIM) for n in n_rows]
+        try:
+            for positions, states in self._model.states(sequences):
+                for position, one in zip(positions, states, strict=True):
+                    window = windows[position]
+                    _count(window, len(parts[window.part][0]), one, sums[window.part])
+        except CanopyError:
+            raise
+        except Exception as error:  # whatever the runtime raises
+            raise EncodeError(names[0], f"the model failed on a batch: {error}") from error
+        for name, one in zip(names, sums, strict=True):
+            if not np.isfinite(one.total).all():
+                raise EncodeError(name, "the model gave no number; are its weights damaged?")
+        return sums
+
+
+def _sequence(first: int, context: Ids, window: Window, last: int) -> list[int]:
+    ids = [first, *context]
+    for run in window.runs:
+        ids += run.ids
+    ids.append(last)
+    return ids
+
+
+def _count(window: Window, n_context: int, states: NDArray[np.float32], sums: Sums) -> None:
+    """Add a window's states to its part's rows."""
+    stop = 1 + n_context
+    sums.add(-1, states[:stop])
+    for run in window.runs:
+        begin, stop = stop, stop + len(run.ids)
+        if run.row is not None:
+            sums.add(run.row, states[begin:stop])
+    sums.add(-1, states[stop : stop + 1])
+
+
+def _whole(sums: Sequence[Sums]) -> NDArray[np.float32]:
+    """Return the mean state of everything that was read of each part, `(n_parts, dim)`."""
+    means = [one.total.sum(axis=0) / one.count.sum() for one in sums]
+    return np.asarray(means, np.float32).reshape(len(means), DIM)
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(
+        rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), np.float32
+    )
