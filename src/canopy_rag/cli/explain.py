@@ -1,0 +1,96 @@
+"""`canopy explain`: the trees of the hits, with what was kept, split and dropped."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from canopy_rag.cli.options import (
+    Budget,
+    Cap,
+    Debug,
+    Encoder,
+    IndexFolder,
+    Json,
+    K,
+    Offline,
+    Quiet,
+    Select,
+    settings,
+)
+from canopy_rag.cli.output import Output
+
+
+def explain(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="What to look for.", show_default=False)
+    ],
+    index: IndexFolder = None,
+    item: Annotated[
+        str | None,
+        typer.Option("--item", metavar="ID", help="Only the item of this id.", show_default=False),
+    ] = None,
+    k: K = None,
+    select: Select = None,
+    budget: Budget = None,
+    cap: Cap = None,
+    encoder: Encoder = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    offline: Offline = False,
+    debug: Debug = False,
+) -> None:
+    """Draw each hit's tree: the similarity of every node, and whether it was kept, split, dropped.
+
+    A node is split into those of its children that are at least as similar to the query as the
+    node itself; one without such a child is kept whole. Nodes under a kept or a dropped one were
+    not looked at and are only counted. A budget is applied after this, when evidence is written.
+    """
+    from canopy_rag.api import Index
+    from canopy_rag.cli.drawing import drawings
+
+    output = Output(as_json=as_json, quiet=quiet)
+    flags = {
+        "index.path": index,
+        "retrieval.k": k,
+        "select.select": select,
+        "select.budget": budget,
+        "select.cap": cap,
+        "encoder.name": encoder,
+    }
+    config = settings(offline=offline, output=output, flags=flags)
+    explained = Index.open(config=config).explain(query, item=item)
+    if as_json:
+        output.json([as_dict(each) for each in explained])
+    elif not explained:
+        output.show("Nothing was found: the index is empty.")
+    else:
+        output.show(*drawings(explained, output.width, unicode=output.unicode))
+
+
+def as_dict(explained: Any) -> dict[str, Any]:
+    """Return one hit with all its nodes, visited or not, in the JSON form of `explain`."""
+    from canopy_rag.core.render import node_body
+
+    item, hit = explained.found.item, explained.found.hit
+    outcomes = explained.refinement.outcomes
+    return {
+        "item_id": item.id,
+        "title": item.title,
+        "modality": item.modality,
+        "similarity": hit.similarity,
+        "rank": hit.rank,
+        "nodes": [
+            {
+                "index": node.index,
+                "parent": node.parent,
+                "start": node.start,
+                "stop": node.stop,
+                "similarity": float(explained.similarities[node.index]),
+                "outcome": outcomes.get(node.index),
+                "text": node_body(item, node.start, node.stop),
+            }
+            for node in item.nodes
+        ],
+    }

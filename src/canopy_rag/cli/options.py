@@ -1,0 +1,193 @@
+"""The options that several commands share, and how they become settings."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Literal
+
+import typer
+
+from canopy_rag.cli.output import Output
+from canopy_rag.config import Config, load
+
+_COMMON = "Common options"
+_SETTINGS = "Settings (flag > environment > canopy.toml > default)"
+DEBUG_VARIABLE = "CANOPY_DEBUG"
+
+
+def _set_debug(context: typer.Context, value: bool) -> bool:
+    if value:
+        context.find_root().meta[DEBUG_VARIABLE] = True
+    return value
+
+
+def debugging(context: typer.Context) -> bool:
+    """Whether errors are to be shown with their traceback."""
+    return bool(context.find_root().meta.get(DEBUG_VARIABLE) or os.environ.get(DEBUG_VARIABLE))
+
+
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print JSON on stdout and nothing else there.",
+        rich_help_panel=_COMMON,
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        help="No progress, notes or warnings on stderr; errors only.",
+        rich_help_panel=_COMMON,
+    ),
+]
+Offline = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        help="Forbid any download. The default set-up needs none.",
+        rich_help_panel=_COMMON,
+    ),
+]
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Show the traceback of an error; CANOPY_DEBUG=1 does the same.",
+        rich_help_panel=_COMMON,
+        callback=_set_debug,
+        is_eager=True,
+    ),
+]
+Full = Annotated[
+    bool,
+    typer.Option("--full", help="Show whole fragments instead of the first lines of each."),
+]
+IndexFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        metavar="DIR",
+        help="Folder of the index. Default: CANOPY_INDEX, then ./.canopy.",
+        show_default=False,
+    ),
+]
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        metavar="NAME",
+        help="Encoder, such as minilm, the embedded default.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+K = Annotated[
+    int | None,
+    typer.Option(
+        "--k",
+        metavar="N",
+        help="Items to retrieve per round.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+Select = Annotated[
+    Literal["paper", "set"] | None,
+    typer.Option(
+        "--select",
+        help="paper: each item decides for itself. set: over the whole retrieved set.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+Budget = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        metavar="TOKENS",
+        help="Most tokens of evidence.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+Cap = Annotated[
+    Literal["tail", "margin"] | None,
+    typer.Option(
+        "--cap",
+        help="What goes first over budget: the smallest margin over its parent, or the tail.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+Llm = Annotated[
+    str | None,
+    typer.Option(
+        "--llm",
+        metavar="URL_OR_NAME",
+        help="Base URL of an OpenAI-compatible server (commas between replicas), local, or none. "
+        "Its key: CANOPY_LLM_API_KEY or OPENAI_API_KEY.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Model to ask the server for. Default: the first it lists.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        "--rounds",
+        metavar="N",
+        help="Most retrieval rounds.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+Repeat = Annotated[
+    Literal["keep", "union"] | None,
+    typer.Option(
+        "--repeat",
+        help="A later round finds an item again: keep its regions, or add the new ones.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
+
+
+def settings(
+    *, offline: bool = False, output: Output | None = None, flags: dict[str, Any] | None = None
+) -> Config:
+    """Return the settings with a command's flags on top.
+
+    Args:
+        offline: Forbid model hubs any download, in this process and those it starts.
+        output: Where log records of level WARNING and above go; None: nowhere new.
+        flags: `section.field` -> value; None as a value means that the flag was not given.
+    """
+    if offline:
+        os.environ.update({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"})
+    if output is not None:
+        _show_log(output)
+    return load(flags=flags or {})
+
+
+def _show_log(output: Output) -> None:
+    import logging
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            output.warn(record.getMessage())
+
+    logger = logging.getLogger("canopy_rag")
+    logger.handlers = [Handler(level=logging.WARNING)]
+    logger.propagate = False

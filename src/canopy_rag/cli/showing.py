@@ -1,0 +1,103 @@
+"""Evidence for people: what is shown of each item, where it came from, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.padding import Padding
+from rich.text import Text
+
+from canopy_rag.cli.output import Output
+from canopy_rag.cli.wording import clean, count, heading, of, one_line, place
+from canopy_rag.core.evidence import Evidence, Fragment, Shown
+from canopy_rag.core.render import head_lines
+from canopy_rag.core.trees import leaves
+
+WHY = {
+    "refined": "refined",
+    "whole": "shown whole",
+    "image": "a picture, always whole",
+    "aggregate": "whole, since the question needs the whole table",
+}
+LINES_OF_FRAGMENT = 6
+
+
+def show_evidence(output: Output, evidence: Evidence, *, full: bool = False) -> None:
+    """Write every item with its fragments, then what it all amounts to.
+
+    Args:
+        output: Where to.
+        evidence: What was found.
+        full: Whole fragments; otherwise the first lines of each.
+    """
+    if not evidence.entries:
+        output.show("Nothing was found: the index is empty, or holds nothing of that kind.")
+    numbers = iter(evidence.fragments)
+    for shown in evidence.entries:
+        fragments = [next(numbers) for _ in shown.kept]
+        output.show(*_item(output, shown, fragments, full=full), "")
+    show_totals(output, evidence)
+
+
+def show_totals(output: Output, evidence: Evidence) -> None:
+    """Write how many tokens the evidence has, of how many, and what degraded."""
+    n_items, n_fragments = len(evidence.entries), len(evidence.fragments)
+    size = of(evidence.tokens, evidence.tokens_full)
+    counted = "" if evidence.meter.exact else ", estimated"
+    output.show(
+        Text.assemble(
+            (f"{size}{counted}", "bold"),
+            f" in {count(n_fragments, 'fragment')} of {count(n_items, 'item')}",
+            f"; {count(len(evidence.left_out), 'item')} left out" if evidence.left_out else "",
+        )
+    )
+    for note in evidence.fallbacks:
+        output.warn(f"{note.stage}: {note.reason}")
+
+
+def excerpt(fragment: Fragment) -> str:
+    """Return a fragment's text on one line; what else it is where it has no words."""
+    return one_line(fragment.text or "") or f"({fragment.media or 'no words'})"
+
+
+def source(fragment: Fragment) -> str:
+    """Return a fragment's file and the place in it."""
+    return ", ".join(part for part in (one_line(fragment.source.uri), place(fragment)) if part)
+
+
+def _item(
+    output: Output, shown: Shown, fragments: list[Fragment], *, full: bool
+) -> Iterator[Text | Padding]:
+    nodes = shown.item.nodes
+    n_kept = sum(len(leaves(nodes, node)) for node in shown.kept)
+    kept = f"{n_kept} of {count(len(leaves(nodes)), 'leaf', 'leaves')}"
+    yield Text(f"{shown.rank}. {heading(shown.item)}", "bold")
+    yield Padding(
+        Text.assemble(
+            (one_line(shown.item.source.uri), "cyan"),
+            (f"  {WHY[shown.why]}: {kept}, similarity {shown.similarity:.3f}", "dim"),
+        ),
+        (0, 0, 0, 3),
+    )
+    for line in head_lines(shown.item)[1:]:
+        yield Padding(Text(one_line(line), "dim"), (0, 0, 0, 7))
+    for fragment in fragments:
+        yield Padding(_fragment(output, fragment, full=full), (0, 0, 0, 3))
+
+
+def _fragment(output: Output, fragment: Fragment, *, full: bool) -> Text:
+    where = place(fragment)
+    text = Text.assemble(
+        (f"[{fragment.n}] ", "green"),
+        (f"{where}  " if where else "", "cyan"),
+        clean(fragment.text or "") or f"({fragment.media or 'no words'})",
+    )
+    if full:
+        return text
+    lines = text.wrap(output.console, max(20, output.width - 3))
+    if len(lines) <= LINES_OF_FRAGMENT:
+        return text
+    rest = count(len(lines) - LINES_OF_FRAGMENT + 1, "more line")
+    return Text.assemble(
+        Text("\n").join(lines[: LINES_OF_FRAGMENT - 1]), (f"\n({rest}; --full shows them)", "dim")
+    )

@@ -1,0 +1,194 @@
+"""The stops of the demo's tour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.padding import Padding
+from rich.text import Text
+
+from canopy_rag.api import Canopy, Index
+from canopy_rag.cli.answering import cited
+from canopy_rag.cli.drawing import drawings
+from canopy_rag.cli.output import Output
+from canopy_rag.cli.progress import showing_progress
+from canopy_rag.cli.reporting import show_report
+from canopy_rag.cli.showing import excerpt, source
+from canopy_rag.cli.wording import clean, of
+from canopy_rag.config import Config
+from canopy_rag.core.answer import Answer
+from canopy_rag.core.errors import ConfigError, MissingDependencyError
+from canopy_rag.testing.corpus import SampleQuestion, copy_to, questions
+
+if TYPE_CHECKING:
+    from canopy_rag.indexing import IndexReport
+
+MARK = ".canopy-demo"
+"""A file in folders that the demo made, and so may write to."""
+TREE_QUERY = "How long should cold brew coffee stay in the fridge?"
+MODEL_QUESTION = "Who kept the lighthouse alone in the winter of 1907?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question of the corpus with what came of it."""
+
+    sample: SampleQuestion
+    answer: Answer
+    found: bool
+    """Whether the known answer stands in the evidence."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        evidence = self.answer.evidence
+        return {
+            "question": self.sample.question,
+            "known_answer": self.sample.answer,
+            "known_file": self.sample.file,
+            "answer": self.answer.text,
+            "sources": [source(fragment) for fragment in cited(self.answer)],
+            "found": self.found,
+            "tokens": evidence.tokens,
+            "tokens_full": evidence.tokens_full,
+        }
+
+
+def prepare(folder: Path) -> Path:
+    """Copy the corpus into `folder`/files and return that.
+
+    Raises:
+        ConfigError: If the folder is there and not the demo's, or cannot be written.
+    """
+    if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
+        raise ConfigError(
+            f"{folder} is there already and was not made by the demo; name another with --dir"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MARK).write_text("made by canopy demo; may be deleted\n", encoding="utf-8")
+        copy_to(folder / "files")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}; use --dir") from error
+    return folder / "files"
+
+
+def build(output: Output, folder: Path, config: Config) -> tuple[Index, IndexReport]:
+    """Index the sample files and show the summary."""
+    _title(output, f"Indexing texts, tables, pictures and a video in {folder / 'files'}")
+    index = Index.open(create=True, config=config)
+    with showing_progress(output) as on_progress:
+        report = index.add(folder / "files", prune=True, on_progress=on_progress)
+    show_report(output, report, index)
+    return index, report
+
+
+def ask_all(output: Output, index: Index) -> list[Asked]:
+    """Ask the corpus's questions without a chat model and show what was quoted for each."""
+    _title(output, "Asking questions with known answers, without a chat model")
+    canopy = Canopy(index, "none")
+    asked: list[Asked] = []
+    for sample in questions():
+        answer = canopy.ask(sample.question)
+        found = sample.answered_by(answer.evidence.text)
+        asked.append(Asked(sample=sample, answer=answer, found=found))
+        _show_asked(output, asked[-1])
+    n_found = sum(each.found for each in asked)
+    tokens = sum(each.answer.evidence.tokens for each in asked)
+    tokens_full = sum(each.answer.evidence.tokens_full for each in asked)
+    output.show(
+        "",
+        Text.assemble(
+            (f"{n_found} of {len(asked)} known answers", "bold"),
+            " are in the evidence, which is ",
+            (of(tokens, tokens_full), "bold"),
+            " of the retrieved items.",
+        ),
+    )
+    return asked
+
+
+def _show_asked(output: Output, asked: Asked) -> None:
+    marks = ("✓", "✗") if output.unicode else ("yes", "no ")
+    mark, style = (marks[0], "green") if asked.found else (marks[1], "red")
+    output.show(Text.assemble((f"{mark} ", style), (asked.sample.question, "bold")))
+    for fragment in cited(asked.answer)[:1]:
+        best = _best_quote(asked.answer) or excerpt(fragment)
+        output.show(
+            Padding(Text(best, no_wrap=True, overflow="ellipsis"), (0, 0, 0, 4)),
+            Padding(
+                Text.assemble(
+                    (source(fragment), "cyan"),
+                    (f"  {of(*_tokens(asked))}, answer known: {asked.sample.answer}", "dim"),
+                ),
+                (0, 0, 0, 4),
+            ),
+        )
+
+
+def _tokens(asked: Asked) -> tuple[int, int]:
+    return asked.answer.evidence.tokens, asked.answer.evidence.tokens_full
+
+
+def _best_quote(answer: Answer) -> str:
+    """Return the first quotation of an extractive answer."""
+    quotes = [line[2:] for line in answer.text.splitlines() if line.startswith("- ")]
+    return clean(quotes[0]) if quotes else ""
+
+
+def draw_tree(output: Output, index: Index) -> None:
+    """Draw the tree of the best hit."""
+    _title(output, f"What is kept of an item, and why: {TREE_QUERY}")
+    explained = index.explain(TREE_QUERY, k=1)
+    output.show(*drawings(explained, output.width, unicode=output.unicode))
+    output.show(
+        Text(
+            "A region is split into those of its parts that are at least as similar to the query "
+            "as the region itself; one without such a part is kept.",
+            "dim",
+        )
+    )
+
+
+def ask_model(output: Output, index: Index) -> dict[str, Any] | None:
+    """Let the embedded chat model answer one question, if it is installed.
+
+    Returns:
+        Model, question, answer and sources; None if it is not installed.
+    """
+    _title(output, f"Asking the small embedded chat model: {MODEL_QUESTION}")
+    try:
+        canopy = Canopy(index, "local")
+    except MissingDependencyError as error:
+        output.show(f"Not installed. {error}")
+        return None
+    answer = canopy.ask(MODEL_QUESTION)
+    canopy.close()
+    output.show(Text(clean(answer.text)))
+    for fragment in cited(answer):
+        output.show(Text.assemble((f"[{fragment.n}] ", "green"), (source(fragment), "cyan")))
+    return {
+        "question": MODEL_QUESTION,
+        "answer": answer.text,
+        "sources": [source(fragment) for fragment in cited(answer)],
+        "tokens": answer.evidence.tokens,
+    }
+
+
+def show_end(output: Output, folder: Path, seconds: float) -> None:
+    """Say how long it took and what to try next."""
+    _title(output, f"Done in {seconds:.0f} s. Try next")
+    commands: Sequence[str] = (
+        f'canopy ask "Which apples are for cider?" --index {folder / ".canopy"}',
+        f'canopy explain "What is two metres thick?" --index {folder / ".canopy"}',
+        "canopy index YOUR_FOLDER   then   canopy ask YOUR_QUESTION",
+        f"rm -r {folder}   removes the sample files and their index",
+    )
+    for command in commands:
+        output.show(Text(f"  {command}", no_wrap=True))
+
+
+def _title(output: Output, text: str) -> None:
+    output.show("", Text(text, "bold cyan"), "")
