@@ -91,7 +91,7 @@ def data_uri(media: str) -> str:
 
 
 def _as_png(media: str, content: bytes) -> bytes:
-    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 (pictures are rare, Pillow slow)
+    from PIL import Image, UnidentifiedImageError
 
     written = io.BytesIO()
     try:

@@ -39,15 +39,15 @@ def llm(
         ConfigError: If a URL is incomplete or the key cannot be sent.
         MissingDependencyError: If `local` is not installed.
     """
-    wanted = (name or "none").strip()
+    wanted = (name or "").strip() or "none"
     if wanted == "none":
         return None
     if wanted == "local":
-        from canopy_rag.llms.llama_cpp import local_llm  # noqa: PLC0415 (loads httpx)
+        from canopy_rag.llms.llama_cpp import local_llm
 
         return local_llm(model)
     if "://" in wanted:
-        from canopy_rag.llms.openai_chat import OpenAIChat  # noqa: PLC0415 (loads httpx)
+        from canopy_rag.llms.openai_chat import OpenAIChat
 
         return OpenAIChat(
             wanted,

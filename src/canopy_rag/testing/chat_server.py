@@ -32,6 +32,7 @@ class Received:
     """One request to the server."""
 
     path: str
+    """With the query, if there is one."""
     headers: Mapping[str, str]
     """Names in lower case."""
     body: dict[str, Any]
@@ -145,7 +146,7 @@ class ChatServer:
     @property
     def chats(self) -> list[Received]:
         """The chat completions among `received`."""
-        return [each for each in self.received if each.path.endswith("/chat/completions")]
+        return [each for each in self.received if _route(each).endswith("/chat/completions")]
 
     def release(self) -> None:
         """Let all hanging replies go, those to come included."""
@@ -178,7 +179,7 @@ class ChatServer:
 
     def respond(self, received: Received) -> Served:
         """Return the reply to a request."""
-        if not received.path.endswith("/chat/completions"):
+        if not _route(received).endswith("/chat/completions"):
             with self._changed:
                 self.received.append(received)
             return self._aside(received)
@@ -199,13 +200,17 @@ class ChatServer:
         return served
 
     def _aside(self, received: Received) -> Served:
-        if received.path.endswith("/models") and self._models is not None:
+        if _route(received).endswith("/models") and self._models is not None:
             entries = [{"id": each} if isinstance(each, str) else each for each in self._models]
             return sends({"object": "list", "data": entries})
-        if received.path == "/tokenize" and self._tokenizes:
+        if _route(received) == "/tokenize" and self._tokenizes:
             words = str(received.body.get("content", "")).split()
             return sends({"tokens": list(range(len(words)))})
         return refuses(404, "no such path")
+
+
+def _route(received: Received) -> str:
+    return received.path.partition("?")[0]
 
 
 def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:

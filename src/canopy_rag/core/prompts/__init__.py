@@ -43,7 +43,7 @@ _TOKENS = (
         r"CALL_ID|IMG|IMG_BREAK|IMG_END|AUDIO|BEGIN_AUDIO|THINK|PREFIX|MIDDLE|SUFFIX)\])"
     ),
 )
-_NUMBERS = re.compile(r"([\[［【])(?=\s?\d+\s*(?:[,;–—-]\s*\d+\s*)*[\]］】])")
+_NUMBERS = re.compile(r"[\[［【](?=\^?\d)")
 
 
 @cache
@@ -144,14 +144,15 @@ def neutral_numbers(text: str) -> str:
     >>> neutral_numbers("as shown [3], x[0], [4, 7-9], [sic]")
     'as shown [ 3], x[ 0], [ 4, 7-9], [sic]'
     """
-    return _NUMBERS.sub(lambda found: f"{found.group(1)} ", text)
+    return _NUMBERS.sub(lambda found: f"{found.group()} ", text)
 
 
 def _code(parts: Iterable[str | MediaPart]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         text = part if isinstance(part, str) else part.media
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        content = text.encode("utf-8", "surrogatepass")
+        digest.update(len(content).to_bytes(8, "big") + content)
     return digest.hexdigest()[:_CODE_CHARS]
 
 
