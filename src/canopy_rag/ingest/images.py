@@ -14,14 +14,15 @@ from canopy_rag.ingest.options import IngestOptions
 from canopy_rag.ingest.sidecar import caption_files, readable_name, sidecar_caption
 from canopy_rag.media.images import (
     decode,
-    foreign_decoder,
+    exif_value,
     n_pages,
     open_image,
     seek_page,
-    upright_size,
 )
 
 _EXIF_DESCRIPTION = 0x010E
+_EXIF_ORIENTATION = 0x0112
+_SIDEWAYS = (5, 6, 7, 8)
 _TIFF_SUBFILE_TYPE = 254
 _REDUCED_COPY = 1
 _MAX_DESCRIPTION = 2000
@@ -78,7 +79,7 @@ def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
 
 def _content(image: Any, uri: str, options: IngestOptions) -> dict[str, Any]:
     """Return size and text of the current page, checking that it can be decoded."""
-    width, height = upright_size(image, uri)
+    width, height = image.size
     if width * height > options.max_image_px:
         note(
             options,
@@ -86,10 +87,13 @@ def _content(image: Any, uri: str, options: IngestOptions) -> dict[str, Any]:
             f"{width} x {height} pixels are above the limit of {options.max_image_px}; indexed by "
             "its caption alone, without looking inside",
         )
+        if exif_value(image, _EXIF_ORIENTATION, uri) in _SIDEWAYS:
+            width, height = height, width
         return {"width": width, "height": height}
     picture = decode(image, uri)
     reads = options.ocr == "on" or (options.ocr == "auto" and ocr.available())
-    return {"width": width, "height": height, "ocr": ocr.read_text(picture) if reads else ""}
+    text = ocr.read_text(picture) if reads else ""
+    return {"width": picture.width, "height": picture.height, "ocr": text}
 
 
 def _is_reduced_copy(image: Any) -> bool:
@@ -99,8 +103,7 @@ def _is_reduced_copy(image: Any) -> bool:
 
 def _description(image: Any, uri: str) -> str:
     """Return what the file itself says that the picture shows, or nothing."""
-    with foreign_decoder(uri):
-        inside = image.info.get("Description") or image.getexif().get(_EXIF_DESCRIPTION)
+    inside = image.info.get("Description") or exif_value(image, _EXIF_DESCRIPTION, uri)
     if isinstance(inside, bytes):
         inside = inside.decode("utf-8", "replace")
     if not isinstance(inside, str):

@@ -15,6 +15,7 @@ from canopy_rag.core.errors import IngestError
 from canopy_rag.ingest.decode import read_text
 from canopy_rag.ingest.options import IngestOptions
 from canopy_rag.ingest.scenes import Bounds
+from canopy_rag.media.quiet import quiet
 
 SUFFIXES = (".srt", ".vtt", ".ass", ".ssa")
 TEXT_CODECS = frozenset({"ass", "ssa", "subrip", "srt", "text", "webvtt", "mov_text"})
@@ -62,7 +63,7 @@ def load(path: Path, options: IngestOptions) -> list[Cue]:
     """Return the cues of a subtitle file by time, without markup, comments and drawings.
 
     Args:
-        path: A .srt, .vtt, .ass or .ssa file; its content decides on the format.
+        path: A .srt, .vtt, .ass or .ssa file; its content decides on the format, else its suffix.
         options: Where notes go.
 
     Raises:
@@ -72,13 +73,21 @@ def load(path: Path, options: IngestOptions) -> list[Cue]:
     pysubs2 = require("pysubs2", extra="video", feature="reading subtitles")
     text = read_text(path, path.name, options).replace("\r\n", "\n").replace("\r", "\n")
     try:
-        parsed = pysubs2.SSAFile.from_string(text)
-    except (ValueError, pysubs2.Pysubs2Error) as error:
+        with quiet():
+            parsed = _parsed(pysubs2, text, path.suffix.lower()[1:])
+    except (ValueError, LookupError, pysubs2.Pysubs2Error) as error:
         raise IngestError(path.name, f"cannot be read as subtitles: {error}") from error
     cues = _cues(parsed, unescape=parsed.format == "vtt")
     if not cues:
         raise IngestError(path.name, "holds no subtitle")
     return cues
+
+
+def _parsed(pysubs2: Any, text: str, named: str) -> Any:
+    try:
+        return pysubs2.SSAFile.from_string(text)
+    except pysubs2.FormatAutodetectionError:
+        return pysubs2.SSAFile.from_string(text, format_=named)
 
 
 def from_events(events: Iterable[tuple[float, float, str]]) -> list[Cue]:

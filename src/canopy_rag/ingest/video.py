@@ -138,10 +138,6 @@ def _note_damage(
     if ends_early:
         note(options, uri, f"breaks off; only its first {duration:.1f} s are indexed")
     if found.n_misplaced:
-        note(
-            options,
-            uri,
-            f"{found.n_misplaced} frames left out: their timestamps are missing or go backwards",
-        )
+        note(options, uri, f"frames left out for timestamps that go back: {found.n_misplaced}")
     if found.n_broken:
-        note(options, uri, f"{found.n_broken} of its packets are damaged and left out")
+        note(options, uri, f"damaged packets left out: {found.n_broken}")

@@ -7,15 +7,15 @@ import binascii
 import contextlib
 import io
 import math
-import threading
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, TiffImagePlugin, UnidentifiedImageError
 
 from canopy_rag.core.errors import IngestError
 from canopy_rag.media.files import locate
+from canopy_rag.media.quiet import quiet
 
 MAX_IMAGE_PX = 100_000_000
 """Larger images are not decoded."""
@@ -25,9 +25,7 @@ READER_IMAGE_PX = 1_000_000
 # Only plain decoders: Pillow also knows formats that start other programs, such as EPS.
 FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP")
 
-_EXIF_ORIENTATION = 0x0112
 _DEEP_MODES = ("I", "F")
-_pillow_lock = threading.Lock()
 
 
 def load_image(media: str, root: Path | None, *, max_px: int = MAX_IMAGE_PX) -> Image.Image:
@@ -116,15 +114,20 @@ def n_pages(image: Image.Image, name: str) -> int:
         return int(getattr(image, "n_frames", 1))
 
 
-def upright_size(image: Image.Image, name: str) -> tuple[int, int]:
-    """Return width and height after EXIF rotation, without decoding.
+def exif_value(image: Image.Image, tag: int, name: str) -> Any:
+    """Return a value of the EXIF data in the file's head, or None. Never decodes the image.
+
+    Pillow's own `getexif` decodes a PNG that has none, however large it claims to be.
 
     Raises:
         IngestError: If the file is broken.
     """
     with foreign_decoder(name):
-        turned = image.getexif().get(_EXIF_ORIENTATION) in (5, 6, 7, 8)
-    return (image.height, image.width) if turned else (image.width, image.height)
+        if isinstance(image, TiffImagePlugin.TiffImageFile):
+            return image.tag_v2.get(tag)
+        exif = Image.Exif()
+        exif.load(image.info.get("exif") or b"")
+        return exif.get(tag)
 
 
 def decode(image: Image.Image, name: str) -> Image.Image:
@@ -159,10 +162,9 @@ def foreign_decoder(name: str) -> Iterator[None]:
 
     Pillow's limit, one for the whole process, would hide the size of an image that is too large;
     callers compare sizes with a limit of their own before they decode. Its warnings (odd EXIF, odd
-    palettes) concern nothing that is shown. Both are process-wide, hence the lock.
+    palettes) concern nothing that is shown. The limit is changed under the lock of `quiet`.
     """
-    with _pillow_lock, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
         try:
             yield
