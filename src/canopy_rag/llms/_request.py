@@ -95,7 +95,8 @@ def _as_png(media: str, content: bytes) -> bytes:
 
     written = io.BytesIO()
     try:
-        with Image.open(io.BytesIO(content)) as picture:
+        # Named formats only: Pillow also knows some that start other programs, such as EPS.
+        with Image.open(io.BytesIO(content), formats=("TIFF", "BMP")) as picture:
             picture.convert("RGB").save(written, "PNG")
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
         raise LLMError(

@@ -115,7 +115,7 @@ def test_no_document_can_close_or_open_the_fence(tag: str) -> None:
 
 def test_the_code_of_the_fence_depends_on_all_that_it_holds() -> None:
     codes = {
-        re.search(r"-(\w{16})>", user_text(reader_messages(q, parts, "cited")))[1]  # type: ignore[index]
+        re.search(r"-(\w{16})>", user_text(reader_messages(q, parts, "cited")))[1]
         for q, parts in [("Q", ["a", "b"]), ("Q", ["a\0b"]), ("R", ["a", "b"]), ("Q", ["a", "c"])]
     }
     assert len(codes) == 4

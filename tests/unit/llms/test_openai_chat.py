@@ -40,7 +40,7 @@ async def make() -> AsyncIterator[Make]:
     def make(*servers: ChatServer | str, **options: object) -> OpenAIChat:
         urls = [each if isinstance(each, str) else each.url for each in servers]
         defaults = {"model": "m", "backoff_s": 0.0, "timeout_s": 20.0}
-        made.append(OpenAIChat(urls, **(defaults | options)))  # type: ignore[arg-type]
+        made.append(OpenAIChat(urls, **(defaults | options)))
         return made[-1]
 
     yield make
