@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from canopy_rag.cli.options import (
+    FLAG,
     Budget,
     Cap,
     Debug,
@@ -45,6 +46,7 @@ def ask(
         bool,
         typer.Option(
             "--stream",
+            metavar=FLAG,
             help="Show the answer as it comes. With --json: a line for each event "
             "(evidence, token, answer).",
         ),

@@ -41,7 +41,7 @@ def compress(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="FILE",
             help="Files to read as documents; without any, JSON Lines are read from stdin.",
             show_default=False,
         ),

@@ -49,7 +49,7 @@ def draw(
     width: int,
     guides: Guides = UNICODE,
 ) -> list[Text]:
-    """Return the drawing of one hit: two lines about the item, then a line per visited node.
+    """Return the drawing of one hit: lines about the item, then a line per visited node.
 
     A node that was not visited lies under a kept or dropped one and is counted on its line. Kept
     is green, split yellow, dropped red; the words are there without colours, too.
@@ -63,22 +63,23 @@ def draw(
         guides: The characters that draw the tree.
     """
     drawing = _Drawing(item, similarities, outcomes, guides, fold=len(outcomes) > FOLD_ABOVE)
-    lines = [*_head(item, hit, outcomes), *drawing.lines()]
+    lines = [*_head(item, hit, outcomes, width), *drawing.lines()]
     for line in lines:
         _shorten(line, width, guides.ellipsis)
     return lines
 
 
-def _head(item: Item, hit: Hit, outcomes: Mapping[int, Outcome]) -> list[Text]:
+def _head(item: Item, hit: Hit, outcomes: Mapping[int, Outcome], width: int) -> list[Text]:
     kept = [index for index, outcome in outcomes.items() if outcome == "keep"]
     n_kept = sum(len(leaves(item.nodes, index)) for index in kept)
     n_leaves = len(leaves(item.nodes))
     shown = f"keeps {n_kept} of {count(n_leaves, 'leaf', 'leaves')}"
-    about = f"{item.modality}, similarity {hit.similarity:.3f}, {shown}"
-    return [
-        Text.assemble((f"{hit.rank}. {heading(item)}", "bold")),
-        Text.assemble(("   ", ""), (one_line(item.source.uri), "cyan"), (f"  {about}", "dim")),
-    ]
+    title = Text(f"{hit.rank}. {heading(item)}", "bold")
+    uri = Text(f"   {one_line(item.source.uri)}", "cyan")
+    about = Text(f"   {item.modality}, similarity {hit.similarity:.3f}, {shown}", "dim")
+    if uri.cell_len + about.cell_len <= width:
+        return [title, uri + about]
+    return [title, uri, about]
 
 
 def _shorten(line: Text, width: int, ellipsis: str) -> None:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from canopy_rag.cli.options import Debug, Encoder, IndexFolder, Json, Offline, Quiet, settings
+from canopy_rag.cli.options import FLAG, Debug, Encoder, IndexFolder, Json, Offline, Quiet, settings
 from canopy_rag.cli.output import Output
 
 
 def index(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files and folders.", show_default=False)
+        list[str], typer.Argument(metavar="PATH", help="Files and folders.", show_default=False)
     ],
     index: IndexFolder = None,
     encoder: Encoder = None,
@@ -23,7 +23,7 @@ def index(
         int, typer.Option("--workers", min=1, metavar="N", help="Processes that read files.")
     ] = 1,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove what is gone from the folders.")
+        bool, typer.Option("--prune", metavar=FLAG, help="Remove what is gone from the folders.")
     ] = False,
     include: Annotated[
         list[str] | None,

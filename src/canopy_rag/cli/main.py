@@ -18,8 +18,8 @@ from canopy_rag.cli.doctor import doctor
 from canopy_rag.cli.explain import explain
 from canopy_rag.cli.index import index
 from canopy_rag.cli.info import info
-from canopy_rag.cli.options import debugging
-from canopy_rag.cli.output import Output, tell_error
+from canopy_rag.cli.options import DEBUG_VARIABLE, FLAG, debugging
+from canopy_rag.cli.output import Output, tell_error, tell_unexpected
 from canopy_rag.cli.search import search
 from canopy_rag.core.errors import CanopyError, ConfigError
 
@@ -69,7 +69,13 @@ def _version(value: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version",
+            metavar=FLAG,
+            callback=_version,
+            is_eager=True,
+            help="Print the version.",
+        ),
     ] = False,
 ) -> None:
     pass
@@ -85,5 +91,11 @@ def main() -> NoReturn:
         # A character that the terminal's encoding lacks is no reason to stop.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace" if stream is sys.stderr else "replace")
-    app(prog_name="canopy")
+    try:
+        app(prog_name="canopy")
+    except Exception as error:
+        if "--debug" in sys.argv or os.environ.get(DEBUG_VARIABLE):
+            raise
+        tell_unexpected(error)
+        raise SystemExit(FAILED) from None
     raise SystemExit(0)

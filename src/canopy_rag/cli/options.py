@@ -12,6 +12,8 @@ from canopy_rag.config import Config, load
 
 _COMMON = "Common options"
 _SETTINGS = "Settings (flag > environment > canopy.toml > default)"
+FLAG = " "
+"""Metavar of an option that takes no value; an empty one counts as none given."""
 DEBUG_VARIABLE = "CANOPY_DEBUG"
 
 
@@ -30,6 +32,7 @@ Json = Annotated[
     bool,
     typer.Option(
         "--json",
+        metavar=FLAG,
         help="Print JSON on stdout and nothing else there.",
         rich_help_panel=_COMMON,
     ),
@@ -39,6 +42,7 @@ Quiet = Annotated[
     typer.Option(
         "--quiet",
         "-q",
+        metavar=FLAG,
         help="No progress, notes or warnings on stderr; errors only.",
         rich_help_panel=_COMMON,
     ),
@@ -47,6 +51,7 @@ Offline = Annotated[
     bool,
     typer.Option(
         "--offline",
+        metavar=FLAG,
         help="Forbid any download. The default set-up needs none.",
         rich_help_panel=_COMMON,
     ),
@@ -55,6 +60,7 @@ Debug = Annotated[
     bool,
     typer.Option(
         "--debug",
+        metavar=FLAG,
         help="Show the traceback of an error; CANOPY_DEBUG=1 does the same.",
         rich_help_panel=_COMMON,
         callback=_set_debug,
@@ -63,7 +69,9 @@ Debug = Annotated[
 ]
 Full = Annotated[
     bool,
-    typer.Option("--full", help="Show whole fragments instead of the first lines of each."),
+    typer.Option(
+        "--full", metavar=FLAG, help="Show whole fragments instead of the first lines of each."
+    ),
 ]
 IndexFolder = Annotated[
     str | None,

@@ -74,6 +74,17 @@ def tell_error(error: BaseException) -> None:
     Output().error("\n".join([str(error), *getattr(error, "__notes__", ())]))
 
 
+def tell_unexpected(error: BaseException) -> None:
+    """Write an error that no part of canopy raised on purpose to stderr."""
+    if isinstance(error, OSError):
+        tell_error(error)
+        return
+    Output().error(
+        f"{type(error).__name__}: {error}\nThis is a fault of canopy. Run it again with --debug "
+        "for the traceback, and please report that."
+    )
+
+
 def _is_utf8(text: str) -> bool:
     """Whether `text` can be written as UTF-8: a file name that is no text cannot."""
     try:

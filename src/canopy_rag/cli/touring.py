@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MARK = ".canopy-demo"
 """A file in folders that the demo made, and so may write to."""
-TREE_QUERY = "How long should cold brew coffee stay in the fridge?"
+TREE_QUERY = "What pressure does an espresso machine need?"
 MODEL_QUESTION = "Who kept the lighthouse alone in the winter of 1907?"
 
 
