@@ -175,6 +175,12 @@ def test_first_rows_of_header_cells_are_the_header_without_thead(read: Read) -> 
     assert table.rows == (("x", "1"), ("y", "2"))
 
 
+def test_a_table_without_header_cells_is_judged_by_its_words(read: Read) -> None:
+    rows = "<tr><td>Rome<td>3<tr><td>Oslo<td>4"
+    assert table_of(read(f"<table><tr><td>City<td>Sales{rows}</table>")).header == ("City", "Sales")
+    assert table_of(read(f"<table>{rows}</table>")).header == ()
+
+
 def test_an_infobox_is_a_table_of_two_columns(read: Read) -> None:
     table = table_of(
         read(
