@@ -36,6 +36,13 @@ def test_the_faces_of_the_package_load_their_libraries_only_when_used(module: st
     assert loaded.isdisjoint({"torch", "transformers", "onnxruntime", "lancedb", "pyarrow", "av"})
 
 
+def test_pictures_name_the_extra_that_they_need() -> None:
+    code = "import sys; sys.modules['PIL'] = None; import canopy_rag.media"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingDependencyError: reading pictures needs `pillow`" in done.stderr
+    assert "canopy-rag[index]" in done.stderr
+
+
 def test_the_public_names_are_these() -> None:
     assert sorted(canopy_rag.__all__) == [
         "Answer",

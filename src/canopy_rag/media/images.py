@@ -11,11 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageOps, TiffImagePlugin, UnidentifiedImageError
-
-from canopy_rag.core.errors import IngestError
+from canopy_rag.core.errors import IngestError, MissingDependencyError
 from canopy_rag.media.files import locate
 from canopy_rag.media.quiet import quiet
+
+try:
+    from PIL import Image, ImageOps, TiffImagePlugin, UnidentifiedImageError
+except ModuleNotFoundError as error:
+    raise MissingDependencyError(
+        "reading pictures needs `pillow`, which is not installed. "
+        "Run: pip install 'canopy-rag[index]'"
+    ) from error
 
 MAX_IMAGE_PX = 100_000_000
 """Larger images are not decoded."""
