@@ -59,8 +59,8 @@ class Graph:
         return self.op("LayerNormalization", inputs, output, axis=-1, epsilon=EPSILON)
 
 
-def build() -> bytes:
-    """Return the serialized model; the same bytes on every machine."""
+def build() -> onnx.ModelProto:
+    """Return the model."""
     graph = Graph()
     graph.const("one", 1, np.int64)
     graph.const("zero", 0, np.int64)
@@ -95,7 +95,7 @@ def build() -> bytes:
         body, producer_name="canopy-rag", opset_imports=[helper.make_opsetid("", 20)]
     )
     model.ir_version = 9
-    return model.SerializeToString(deterministic=True)
+    return model
 
 
 def _layer(graph: Graph, state: str, layer: int) -> str:
@@ -142,12 +142,13 @@ def main() -> int:
     """Write the graph, or with `--check` compare it with the committed one."""
     model = build()
     if "--check" in sys.argv[1:]:
-        same = TARGET.is_file() and TARGET.read_bytes() == model
+        same = TARGET.is_file() and onnx.load_from_string(TARGET.read_bytes()) == model
         print(f"{TARGET.name} is {'up to date' if same else 'out of date: run this tool'}")
         return 0 if same else 1
     TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_bytes(model)
-    print(f"wrote {TARGET.name}, {len(model):,} bytes")
+    content = model.SerializeToString(deterministic=True)
+    TARGET.write_bytes(content)
+    print(f"wrote {TARGET.name}, {len(content):,} bytes")
     return 0
 
 

@@ -127,14 +127,15 @@ def row_text(header: tuple[str, ...], row: tuple[str, ...]) -> str:
 def _headings_in_force(headings: tuple[Heading, ...], node: Node) -> list[str]:
     """Return the headings above a node's first character, outermost first.
 
-    One that starts inside the node is part of the node's own text.
+    One with which the node begins is part of the node's own text, and ends those of its level.
     """
     path: list[Heading] = []
     for heading in headings:
-        if heading.start >= node.start:
+        if heading.start > node.start:
             break
         path = [above for above in path if above.level < heading.level]
-        path.append(heading)
+        if heading.start < node.start:
+            path.append(heading)
     return [heading.text for heading in path]
 
 

@@ -103,7 +103,7 @@ class TokenModel:
                     tokenizer = tokenizers.Tokenizer.from_str(
                         self._files.tokenizer_json().decode("utf-8")
                     )
-                except ValueError as error:
+                except Exception as error:  # the library raises nothing narrower
                     raise ConfigError(f"the encoder's tokenizer.json is broken: {error}") from error
                 # The published file pads every text to 128 tokens and cuts it there.
                 tokenizer.no_padding()

@@ -66,13 +66,13 @@ def text_item(uri: str, sentences: Sequence[str], title: str = "") -> Item:
 
 
 def headed_item() -> Item:
-    """Return a text with a heading before each of its two paragraphs."""
-    text = "Engines\nAda wrote a program.\nCastles\nThe castle is old. It has a moat."
+    """Return a text with a heading before each of its two paragraphs of two sentences."""
+    text = "Engines\nAda wrote a program. It ran.\nCastles\nThe castle is old. It has a moat."
     headings = (
         Heading(start=0, stop=7, level=2, text="Engines"),
-        Heading(start=29, stop=36, level=2, text="Castles"),
+        Heading(start=37, stop=44, level=2, text="Castles"),
     )
-    nodes = text_tree(len(text), [[(8, 28)], [(37, 55), (56, 70)]], headings)
+    nodes = text_tree(len(text), [[(8, 28), (29, 36)], [(45, 63), (64, 78)]], headings)
     return make_item("headed", "text", TextPayload(text=text, headings=headings), nodes, "Places")
 
 
@@ -244,7 +244,7 @@ class EncoderContract:
 
     def test_a_leaf_far_beyond_the_window_is_found(self, encoder: Encoder) -> None:
         """Nothing of a long item is lost: the answer is the last of 300 sentences."""
-        filler = [f"The castle number {n} lies on a steep hill." for n in range(299)]
+        filler = [f"Castle {n} is old." for n in range(299)]
         item = text_item("many", [*filler, SENTENCES[0]], "Notes")
         query = encoder.encode_queries([QUERY]).node[0]
         one = encoder.encode_items([item])[0]
