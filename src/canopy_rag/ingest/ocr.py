@@ -45,8 +45,8 @@ def read_text(image: Image.Image) -> str:
     if short < _MIN_SIDE_PX or long > _MAX_ASPECT * short:
         return ""
     if long > MAX_SIDE_PX:
-        image = image.copy()
-        image.thumbnail((MAX_SIDE_PX, MAX_SIDE_PX))
+        size = (image.width * MAX_SIDE_PX // long, image.height * MAX_SIDE_PX // long)
+        image = image.resize(size, reducing_gap=2.0)
     with _lock:
         found = _engine()(np.asarray(image)[:, :, ::-1])  # (height, width, BGR)
     confident = [

@@ -137,14 +137,15 @@ def exif_value(image: Image.Image, tag: int, name: str) -> Any:
 
 
 def decode(image: Image.Image, name: str) -> Image.Image:
-    """Decode an opened image: upright, RGB, transparent parts white, deep grey stretched to 8 bit.
+    """Decode the opened page of an image: upright, RGB, transparent parts white, deep grey stretched to 8 bit.
 
     Raises:
         IngestError: If it is truncated or corrupt.
     """
     with foreign_decoder(name):
         image.load()
-        return _rgb(ImageOps.exif_transpose(image))
+        ImageOps.exif_transpose(image, in_place=True)
+        return _rgb(image)
 
 
 def _rgb(image: Image.Image) -> Image.Image:
