@@ -137,7 +137,9 @@ def exif_value(image: Image.Image, tag: int, name: str) -> Any:
 
 
 def decode(image: Image.Image, name: str) -> Image.Image:
-    """Decode the opened page of an image: upright, RGB, transparent parts white, deep grey stretched to 8 bit.
+    """Decode the opened page of an image: upright, RGB, transparent parts white.
+
+    Grey of more than 8 bit is stretched to black and white.
 
     Raises:
         IngestError: If it is truncated or corrupt.
