@@ -220,9 +220,9 @@ class LanceStore:
 
     def info(self) -> dict[str, Any]:
         """Return counts and sizes as `canopy info --json` prints them."""
+        tables = list(self._catalog.tables().values())
         n_nodes = sum(
-            sum(table.rows(["n_nodes"]).column("n_nodes").to_pylist())
-            for table in self._catalog.tables().values()
+            sum(table.rows(["n_nodes"]).column("n_nodes").to_pylist()) for table in tables
         )
         return {
             "items": self.count(),
@@ -233,6 +233,8 @@ class LanceStore:
             "format_version": self._meta.format_version,
             "fingerprint": dataclasses.asdict(self._meta.encoder),
             "corpora": sorted(self._meta.corpora),
+            "hybrid": self._meta.hybrid,
+            "indices": sorted({name for table in tables for name in table.indexed()}),
             "created": self._meta.created,
         }
 
@@ -335,7 +337,7 @@ class LanceStore:
 
     def _check_words(self, tables: dict[str, ItemTable]) -> None:
         for table in tables.values():
-            if len(table) and not table.has_words():
+            if len(table) and "text" not in table.indexed():
                 raise StoreError(
                     f"the index in {str(self._folder)!r} has no full-text index, which hybrid "
                     "search needs; index again with `hybrid` on, or search without it"

@@ -169,14 +169,14 @@ class LocalFolder:
                 self.path.mkdir(parents=True, exist_ok=True)
             self._lock = filelock.FileLock(str(self.path / _LOCK), timeout=0)
         first = not self._lock.is_locked
-        try:
-            with self.guard():
+        with self.guard():
+            try:
                 self._lock.acquire()
-        except filelock.Timeout as error:
-            raise StoreError(
-                f"the index in {str(self)!r} is being written by {self._writer()}; wait until it "
-                "is done, or end it"
-            ) from error
+            except filelock.Timeout as error:
+                raise StoreError(
+                    f"the index in {str(self)!r} is being written by {self._writer()}; wait until "
+                    "it is done, or end it"
+                ) from error
         try:
             if first:
                 self._write(_WRITER, {"pid": os.getpid(), "host": socket.gethostname()})

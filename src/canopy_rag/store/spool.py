@@ -24,13 +24,11 @@ class Spool:
     Args:
         path: The file for what does not fit into memory; its folder is made when needed.
         dim: Number of entries of a vector.
-        memory_bytes: How much stays in memory.
     """
 
-    def __init__(self, path: Path, dim: int, memory_bytes: int = MEMORY_BYTES) -> None:
+    def __init__(self, path: Path, dim: int) -> None:
         self._path = path
         self._dim = dim
-        self._memory_bytes = memory_bytes
         self._waiting: list[Entry] = []
         self._batches: list[pa.RecordBatch] = []
         self._size = 0
@@ -79,7 +77,7 @@ class Spool:
         batch = to_batch(self._waiting, self._dim)
         self._waiting = []
         self._size += batch.nbytes
-        if self._file is None and self._size <= self._memory_bytes:
+        if self._file is None and self._size <= MEMORY_BYTES:
             self._batches.append(batch)
             return
         if self._file is None:

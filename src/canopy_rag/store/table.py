@@ -139,10 +139,10 @@ class ItemTable:
         with self._changing():
             self._table.delete(_of_sources(uris))
 
-    def has_words(self) -> bool:
-        """Whether the table has a full-text index."""
+    def indexed(self) -> set[str]:
+        """Return the columns that have an index."""
         with self._reading():
-            return "text" in self._indexed()
+            return self._indexed()
 
     def optimize(self, *, hybrid: bool, trained: int, purge: bool) -> int:
         """Merge small files, bring the indices up to date, drop all older versions.
