@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 from canopy_rag.core.errors import CanopyError, IngestError, UnknownNameError
@@ -30,8 +31,9 @@ _SUFFIXES: dict[Family, tuple[str, ...]] = {
 _FAMILY_OF: dict[str, Family] = {
     suffix: family for family, names in _SUFFIXES.items() for suffix in names
 }
-_SUBTITLES = frozenset({".srt", ".vtt", ".ass"})
-_LANGUAGE_TAG = re.compile(r"\.[A-Za-z]{2,3}(?:-[A-Za-z0-9]+)?$")
+_SUBTITLES = frozenset({".srt", ".vtt", ".ass", ".ssa"})
+_LANGUAGE_TAG = re.compile(r"\.[A-Za-z]{2,3}(?:-[A-Za-z0-9]+)?(?:\.(?:sdh|cc))?$", re.I)
+_MEDIA: tuple[Family, Family] = ("images", "video")
 
 
 def suffixes() -> frozenset[str]:
@@ -51,6 +53,20 @@ def family_of(path: Path) -> Family | None:
     return _FAMILY_OF.get(path.suffix.lower())
 
 
+def is_supported(path: Path) -> bool:
+    """Tell whether files with this suffix can be read."""
+    return family_of(path) is not None
+
+
+def sidecars(path: Path) -> list[Path]:
+    """Return the files that are read together with `path`: captions and subtitles; they exist."""
+    family = family_of(path)
+    if family not in _MEDIA:
+        return []
+    found: list[Path] = _module(family).sidecars(path)
+    return found
+
+
 def is_sidecar(path: Path) -> bool:
     """Tell whether a file only says more about a picture or video beside it.
 
@@ -60,24 +76,31 @@ def is_sidecar(path: Path) -> bool:
     """
     suffix = path.suffix.lower()
     if suffix in _SUBTITLES:
-        stems = {path.stem, _LANGUAGE_TAG.sub("", path.stem)}
-        return any(_beside(path, stem, "video") for stem in stems)
+        return any(
+            _beside(path, stem, ("video",))
+            for stem in {path.stem, _LANGUAGE_TAG.sub("", path.stem)}
+        )
     if suffix != ".txt":
         return False
     named = path.with_name(path.stem)
-    medium = (family_of(named) == "images" and named.is_file()) or _beside(
-        path, path.stem, "images"
+    medium = family_of(named) in _MEDIA and named.is_file()
+    return (medium or _beside(path, path.stem, _MEDIA)) and (
+        path.stat().st_size <= MAX_CAPTION_BYTES
     )
-    return medium and path.stat().st_size <= MAX_CAPTION_BYTES
 
 
-def _beside(path: Path, stem: str, family: Family) -> bool:
-    """Whether a file of the stem and family lies beside `path`, suffix in either case."""
+def _beside(path: Path, stem: str, families: Sequence[Family]) -> bool:
+    """Whether a file of the stem and one of the families lies beside `path`."""
     return any(
         path.with_name(stem + written).is_file()
+        for family in families
         for suffix in _SUFFIXES[family]
         for written in (suffix, suffix.upper())
     )
+
+
+def _module(family: Family) -> ModuleType:
+    return importlib.import_module(f"canopy_rag.ingest.{family}")
 
 
 def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
@@ -96,7 +119,7 @@ def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
     family = family_of(path)
     if family is None:
         raise UnknownNameError("file type", path.suffix or path.name, suffixes())
-    source: ItemSource = importlib.import_module(f"canopy_rag.ingest.{family}").parse
+    source: ItemSource = _module(family).parse
     # A broken file makes parser libraries fail in ways that nobody can list.
     try:
         n_items = 0
