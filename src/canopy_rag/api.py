@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from canopy_rag.config import Config, SelectConfig
 from canopy_rag.core.answer import Answer
@@ -23,8 +23,10 @@ from canopy_rag.pipeline.documents import DocumentLike, to_items
 from canopy_rag.pipeline.reader import MAX_BUDGET, AnswerStyle
 from canopy_rag.pipeline.retrieve import Retriever
 
+When = Literal["always", "needed"]
+
 if TYPE_CHECKING:
-    from canopy_rag.indexing import IndexReport, OnProgress
+    from canopy_rag.indexing import IndexReport, Progress
     from canopy_rag.store import LanceStore
 
 
@@ -57,20 +59,21 @@ class Compressor:
         select: Select | None = None,
         budget: int | None = None,
         cap: Cap | None = None,
-        when: str | None = None,
+        when: When | None = None,
         min_tokens: int | None = None,
         count_tokens: TokenCounter | None = None,
     ) -> None:
         self._config = config or Config()
-        given = {
-            "select": select,
-            "budget": budget,
-            "cap": cap,
-            "when": when,
-            "min_tokens": min_tokens,
-        }
+        base = self._config.select
         self._selection = _with_budget(
-            replace(self._config.select, **{k: v for k, v in given.items() if v is not None})
+            replace(
+                base,
+                select=select or base.select,
+                budget=base.budget if budget is None else budget,
+                cap=cap or base.cap,
+                when=when or base.when,
+                min_tokens=base.min_tokens if min_tokens is None else min_tokens,
+            )
         )
         self._encoder = _encoder_of(encoder, self._config)
         self._count = count_tokens
@@ -110,7 +113,9 @@ class Compressor:
         return self._explain(query, self._items(documents))
 
     def _items(self, documents: Sequence[DocumentLike]) -> list[Item]:
-        return to_items(documents, factory.build_options(self._config.ingest))
+        return to_items(
+            documents, lambda each, name: factory.read_document(each, name, self._config.ingest)
+        )
 
     def _explain(self, query: str, items: list[Item]) -> list[Explained]:
         vectors = self._encoder.encode_items(items)
@@ -187,7 +192,7 @@ class Index:
         workers: int = 1,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
-        on_progress: OnProgress | None = None,
+        on_progress: Progress | None = None,
     ) -> IndexReport:
         """Index files and folders; unchanged files are skipped, changed ones replaced.
 
@@ -205,16 +210,17 @@ class Index:
         Raises:
             StoreError: If the index cannot be written or another process writes to it.
         """
+        from canopy_rag.indexing import IndexOptions
+
         return factory.index_files(
             self._store,
             self._encoder,
             self._path,
             self._config,
             [Path(path) for path in paths],
-            prune=prune,
-            workers=workers,
-            include=tuple(include),
-            exclude=tuple(exclude),
+            options=IndexOptions(
+                include=tuple(include), exclude=tuple(exclude), workers=workers, prune=prune
+            ),
             on_progress=on_progress,
         )
 
@@ -290,7 +296,7 @@ class Index:
         Raises:
             IngestError: If its file is gone or broken.
         """
-        return factory.load_picture(part, factory.media_roots(self._path))
+        return factory.load_picture(part, self._path)
 
     def _explain(
         self,

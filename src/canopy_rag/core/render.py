@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from canopy_rag.core.prompts import neutral_numbers
 from canopy_rag.core.protocols import MediaPart
 from canopy_rag.core.trees import leaves
 from canopy_rag.core.types import (
@@ -39,6 +40,10 @@ class Style:
     """Show titles, heading paths, captions and header rows."""
     media: bool = False
     """Add pictures, for a reader that sees them."""
+
+    def safe(self, text: str) -> str:
+        """Return a document's text so that no part of it reads as a fragment number of ours."""
+        return neutral_numbers(text) if self.numbered else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +131,7 @@ def render_item(item: Item, regions: Sequence[Region], style: Style) -> tuple[st
     Returns:
         One text, then the pictures of the regions in order if the style asks for them.
     """
-    lines = head_lines(item) if style.headings else []
+    lines = [style.safe(line) for line in head_lines(item)] if style.headings else []
     body = _text_body(item, regions, style)
     parts: list[str | MediaPart] = ["\n".join([*lines, body] if body else lines)]
     if style.media:
@@ -152,12 +157,19 @@ def _text_body(item: Item, regions: Sequence[Region], style: Style) -> str:
 
 def _labelled(item: Item, region: Region, style: Style) -> str:
     node = item.nodes[region.node]
-    text = _cut(node_body(item, node.start, node.stop), region.cut)
+    text = style.safe(_cut(_body(item, node, style), region.cut))
     label = f"[{region.n}] " if style.numbered else ""
     if isinstance(item.payload, VideoPayload) and style.headings:
         time = f"{clock(node.start)}-{clock(node.stop)}"
         label += f"{time}: " if text else time
-    return label + text
+    return (label + text).rstrip()
+
+
+def _body(item: Item, node: Node, style: Style) -> str:
+    payload = item.payload
+    if isinstance(payload, ImagePayload) and style.headings and payload.caption == item.title:
+        return payload.ocr  # the title line says the caption already
+    return node_body(item, node.start, node.stop)
 
 
 def _prose(item: Item, payload: TextPayload, regions: Sequence[Region], style: Style) -> str:
@@ -167,17 +179,14 @@ def _prose(item: Item, payload: TextPayload, regions: Sequence[Region], style: S
     for region in regions:
         node = item.nodes[region.node]
         start, stop = int(node.start), int(node.stop)
-        if previous is not None:
+        if previous is not None and _adjacent(item.nodes, previous, region.node):
             gap = text[position:start]
-            if _adjacent(item.nodes, previous, region.node):
-                written += gap if style.headings else _gap_without_headings(gap)
-            else:
-                written += f" {ELISION} "
-                written += _new_headings(payload.headings, position, start, text, style)
+            written += style.safe(gap if style.headings else _gap_without_headings(gap))
         else:
-            written += _new_headings(payload.headings, 0, start, text, style)
+            written += "" if previous is None else f" {ELISION} "
+            written += style.safe(_new_headings(payload.headings, position, start, text, style))
         label = f"[{region.n}] " if style.numbered else ""
-        written += label + _cut(text[start:stop], region.cut)
+        written += label + style.safe(_cut(text[start:stop], region.cut))
         position, previous = stop, region.node
     return written
 

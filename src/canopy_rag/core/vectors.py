@@ -110,7 +110,8 @@ def pool(
 def node_matrix(nodes: Sequence[Node], vectors: NodeVectors) -> NDArray[np.float32]:
     """Return every node's unit vector, `(n_nodes, dim)`, node order."""
     if vectors.weights is None:
-        return np.asarray(vectors.rows, np.float32)
+        rows: NDArray[np.float32] = np.asarray(vectors.rows, np.float32)
+        return rows
     sums = _sums(vectors.rows, vectors.weights, leaf_intervals(nodes))
     return np.asarray(
         sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12), np.float32
@@ -134,7 +135,9 @@ def similarities(
         ValueError: If vectors and tree do not belong together.
     """
     # Not `@`: BLAS may round equal rows differently, and equal similarities must tie (D3).
-    dots = np.einsum("ij,j->i", np.asarray(vectors.rows, np.float32), query)  # (n_rows,)
+    dots: NDArray[np.float32] = np.einsum(
+        "ij,j->i", np.asarray(vectors.rows, np.float32), query
+    )  # (n_rows,)
     if vectors.weights is None or vectors.norms is None:
         if len(dots) != len(nodes):
             raise ValueError(f"{len(dots)} node vectors for a tree of {len(nodes)} nodes")

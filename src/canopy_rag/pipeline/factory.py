@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from canopy_rag.config import Config, EncoderConfig, IngestConfig, LLMConfig, llm_api_key
 from canopy_rag.core.evidence import Meter
 from canopy_rag.core.protocols import LLM, Encoder, Fingerprint, MediaPart, Store, TokenCounter
+from canopy_rag.core.types import Item
 from canopy_rag.ingest.options import IngestOptions
 from canopy_rag.pipeline.loop import Loop
 from canopy_rag.pipeline.reader import AnswerStyle, ExtractiveReader, LLMReader
 from canopy_rag.pipeline.retrieve import Retriever
 
-PICTURE_PX = 1024
-"""Longest side of a picture sent to a model, in pixels."""
+if TYPE_CHECKING:
+    from canopy_rag.indexing import IndexOptions, IndexReport, Progress
+    from canopy_rag.store import LanceStore
+
+FRAME_PX = 250_000
+"""Pixels of a video frame sent to a model: a segment shows up to eight."""
 PICTURE_TOKENS = 1024
-"""What a picture of that size costs at most with a patch of 32 x 32 pixels a token."""
+"""What a picture of a megapixel costs with a token for each 32 x 32 pixels (Qwen3-VL)."""
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
@@ -97,6 +104,115 @@ def encoder_settings(config: Config, stored: Fingerprint) -> EncoderConfig:
         threads=config.encoder.threads,
         weights=config.encoder.weights,
     )
+
+
+def open_store(path: Path, config: Config, *, create: bool) -> tuple[LanceStore, Encoder]:
+    """Open an index with its encoder.
+
+    Args:
+        path: The folder.
+        config: Its encoder settings hold for a new index; an index's own encoder is used unless
+            they name one.
+        create: Make the index if there is none.
+
+    Raises:
+        StoreError: If there is none, or it is another encoder's or version's.
+    """
+    from canopy_rag.store import LanceStore
+    from canopy_rag.store.location import LocalFolder
+
+    hybrid = config.retrieval.hybrid or None
+    if create and not LocalFolder(path).has_index:
+        encoder = build_encoder(config.encoder)
+        store = LanceStore.create(path, encoder.fingerprint, hybrid=config.retrieval.hybrid)
+        return store, encoder
+    store = LanceStore.open(path, hybrid=hybrid)
+    encoder = build_encoder(encoder_settings(config, store.fingerprint))
+    store.check(encoder.fingerprint)
+    return store, encoder
+
+
+@dataclass(frozen=True, slots=True)
+class FileParser:
+    """Reads one file; crosses to worker processes with its settings alone."""
+
+    config: IngestConfig
+
+    def __call__(self, path: Path, uri: str, note: Callable[[str, str], None]) -> Iterator[Item]:
+        """Yield the items of a file."""
+        from canopy_rag.ingest import registry
+
+        return registry.parse(path, uri, build_options(self.config, note))
+
+
+def index_files(
+    store: LanceStore,
+    encoder: Encoder,
+    folder: Path,
+    config: Config,
+    paths: Sequence[Path],
+    *,
+    options: IndexOptions,
+    on_progress: Progress | None,
+) -> IndexReport:
+    """Bring an index up to date with files and folders; see `Index.add`."""
+    from canopy_rag.indexing import SourceReader, settings_key
+    from canopy_rag.indexing import index_files as run
+    from canopy_rag.ingest import registry
+
+    reader = SourceReader(
+        parse=FileParser(config.ingest),
+        supports=registry.is_supported,
+        companions=registry.sidecars,
+        is_companion=registry.is_sidecar,
+    )
+    return run(
+        paths,
+        folder=folder,
+        store=store,
+        encoder=encoder,
+        reader=reader,
+        settings=settings_key(build_options(config.ingest), encoder.fingerprint),
+        options=options,
+        on_progress=on_progress,
+    )
+
+
+def read_document(
+    document: str | dict[str, object] | Path, name: str, config: IngestConfig
+) -> list[Item]:
+    """Return the items of one document that a caller hands over.
+
+    Raises:
+        IngestError: If it cannot be read.
+    """
+    from canopy_rag.ingest.documents import document_items
+
+    return document_items(document, name, build_options(config), base=Path.cwd())
+
+
+def load_picture(part: MediaPart, folder: Path) -> str:
+    """Return a picture of an index as a `data:` URI.
+
+    Args:
+        part: As evidence holds it.
+        folder: The index's folder, which knows the roots of its sources.
+
+    Raises:
+        IngestError: If its file is gone, broken, or outside the indexed folders.
+    """
+    from canopy_rag import media
+    from canopy_rag.indexing import Roots
+
+    if part.media.startswith("data:"):
+        return part.media
+    roots = Roots(folder)
+    path = roots.path(part.media)
+    root = None if path is None else roots.root_of(path)
+    name = part.media if path is None else str(path)
+    if part.time is None:
+        return media.image_data_uri(name, root)
+    return media.data_uri(media.load_frames(name, [part.time], root)[0], max_px=FRAME_PX)
 
 
 def build_meter(encoder: Encoder, count: TokenCounter | None = None) -> Meter:

@@ -132,6 +132,8 @@ def _round(
 
 
 def _answer(question: str, gathered: _Gathered, reading: Reading) -> Answer:
+    *earlier, last = gathered.rounds
+    rounds = (*earlier, replace(last, fallbacks=last.fallbacks + reading.fallbacks))
     usage = Usage(
         llm_calls=reading.llm_calls,
         prompt_tokens=reading.prompt_tokens,
@@ -143,7 +145,7 @@ def _answer(question: str, gathered: _Gathered, reading: Reading) -> Answer:
         text=reading.text,
         citations=reading.citations,
         evidence=gathered.evidence,
-        rounds=gathered.rounds,
+        rounds=rounds,
         stop=gathered.stop,
         usage=usage,
     )

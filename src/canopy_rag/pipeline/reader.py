@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 from canopy_rag.core.answer import Citation
 from canopy_rag.core.budget import Cap, fit
 from canopy_rag.core.evidence import Evidence, Fallback, Meter
-from canopy_rag.core.parsing import citations
-from canopy_rag.core.prompts import reader_messages
-from canopy_rag.core.protocols import LLM, ChatRequest, MediaPart, Message
+from canopy_rag.core.parsing import citations, unknown_citations
+from canopy_rag.core.prompts import neutral, reader_messages
+from canopy_rag.core.protocols import LLM, ChatRequest, Completion, MediaPart, Message
 from canopy_rag.core.render import node_body
 from canopy_rag.core.trees import leaves
 
@@ -21,6 +21,8 @@ PictureLoader = Callable[[MediaPart], str]
 
 MAX_BUDGET = 16_000
 """Most evidence tokens where nobody sets a budget (D13)."""
+TEMPLATE_TOKENS = 64
+"""What a chat template adds around a few messages, at most."""
 NO_EVIDENCE = "Nothing was found in the index."
 
 
@@ -59,11 +61,12 @@ class LLMReader:
             wanted: The user's budget; None: 16,000.
         """
         most = MAX_BUDGET if wanted is None else wanted
+        messages = reader_messages(question, (), self.style)
+        asked = await self._tokens(messages)  # a server tells its window with the first count
         window = self.llm.context_tokens
         if window is None:
             return most
-        messages = reader_messages(question, (), self.style)
-        rest = await self._tokens(messages) + self.max_tokens + 64  # the chat template's own
+        rest = asked + self.max_tokens + TEMPLATE_TOKENS
         return max(1, min(most, window - rest))
 
     async def fit(self, evidence: Evidence, budget: int, cap: Cap) -> Evidence:
@@ -76,7 +79,7 @@ class LLMReader:
         while True:
             fitted = fit(evidence, allowed, cap)
             text = _text_of(fitted)
-            exact = await self.llm.count_tokens(text)
+            exact = await self.llm.count_tokens(neutral(text))
             if exact is None:
                 return fitted
             if exact > budget and allowed > 1:
@@ -94,10 +97,7 @@ class LLMReader:
         Raises:
             LLMError: If the model does not answer.
         """
-        completion = await self.llm.complete(self._request(question, evidence))
-        return self._reading(
-            completion.text, evidence, completion.prompt_tokens, completion.completion_tokens
-        )
+        return self._reading(await self.llm.complete(self._request(question, evidence)), evidence)
 
     async def stream(self, question: str, evidence: Evidence) -> AsyncIterator[str]:
         """Yield the pieces of an answer as they come."""
@@ -106,12 +106,20 @@ class LLMReader:
 
     def finish(self, text: str, evidence: Evidence) -> Reading:
         """Return the reading of a streamed answer; a stream tells no token counts."""
-        return self._reading(text, evidence, 0, 0)
+        return self._reading(Completion(text=text, prompt_tokens=0, completion_tokens=0), evidence)
 
-    def _reading(self, text: str, evidence: Evidence, prompt: int, completion: int) -> Reading:
-        cited = citations(text, len(evidence.fragments)) if self.numbered else []
-        found = tuple(Citation(n=each.n, fragment=each.n) for each in cited)
-        return Reading(text.strip(), found, prompt, completion, llm_calls=1)
+    def _reading(self, reply: Completion, evidence: Evidence) -> Reading:
+        n_fragments = len(evidence.fragments)
+        cited = citations(reply.text, n_fragments) if self.numbered else []
+        unknown = unknown_citations(reply.text, n_fragments) if self.numbered else []
+        return Reading(
+            reply.text.strip(),
+            tuple(Citation(n=each.n, fragment=each.n) for each in cited),
+            reply.prompt_tokens,
+            reply.completion_tokens,
+            llm_calls=1,
+            fallbacks=_fallbacks(unknown, cut=reply.cut),
+        )
 
     def _request(self, question: str, evidence: Evidence) -> ChatRequest:
         parts = tuple(
@@ -187,7 +195,16 @@ class ExtractiveReader:
 
 
 def _text_of(evidence: Evidence) -> str:
+    """Return the evidence's text as the meter counts it and the prompt holds it."""
     return "\n\n".join(part for part in evidence.parts() if isinstance(part, str))
+
+
+def _fallbacks(unknown: list[int], *, cut: bool) -> tuple[Fallback, ...]:
+    """Return what was wrong with a reply: its length, or citations of what was not shown."""
+    reasons = ["the answer was cut at its longest length"] if cut else []
+    if unknown:
+        reasons.append(f"fragments that do not exist are cited: {', '.join(map(str, unknown))}")
+    return tuple(Fallback(stage="read", reason=reason) for reason in reasons)
 
 
 def meter_for(reader: LLMReader | ExtractiveReader, meter: Meter) -> Meter:

@@ -42,14 +42,14 @@ def shown(item, similarities, kept, rank):
 
 FIRST = shown(item("a", "one two three.", "four five."), [0.5, 0.6, 0.9], (1, 2), 1)
 SECOND = shown(item("b", "six seven.", "eight nine ten."), [0.4, 0.7, 0.1], (1,), 2)
-BOTH = Evidence().add([FIRST, SECOND])  # margins: a1 .1, a2 .4, b1 .3
+BOTH = Evidence().add([FIRST, SECOND])  # similarities: a1 .6, a2 .9, b1 .7
 
 
 def kept(evidence):
     return {entry.item.id: entry.kept for entry in evidence.entries}
 
 
-def test_the_smallest_margin_over_the_parent_goes_first():
+def test_the_smallest_margin_over_the_set_goes_first():
     assert BOTH.tokens == 10
     assert kept(fit(BOTH, 9)) == {"a": (2,), "b": (1,)}
     assert kept(fit(BOTH, 5)) == {"a": (2,)}
@@ -68,7 +68,7 @@ def test_an_item_of_which_nothing_is_left_is_named():
     assert not fitted.holds("b")
 
 
-def test_a_whole_item_is_measured_against_the_retrieved_set():
+def test_a_whole_item_is_measured_as_any_other_fragment():
     low = shown(item("c", "eleven twelve."), [0.1], (0,), 3)
     high = shown(item("d", "thirteen fourteen."), [0.9], (0,), 4)
     fitted = fit(Evidence().add([low, high, FIRST]), 12)

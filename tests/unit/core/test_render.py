@@ -1,5 +1,7 @@
 """What evidence looks like to a reader, in full, for each modality."""
 
+from dataclasses import replace
+
 import pytest
 
 from canopy_rag.core.evidence import Evidence, Meter, Shown
@@ -96,6 +98,22 @@ def test_numbers_stand_before_each_fragment():
     )
 
 
+def test_a_documents_own_brackets_cannot_pass_for_fragment_numbers():
+    sentence = "As shown in [2], cats purr."
+    item = Item(
+        id="x",
+        modality="text",
+        title="On [1]",
+        payload=TextPayload(text=sentence),
+        nodes=text_tree(len(sentence), [[(0, len(sentence))]]),
+        source=Source(uri="x.txt"),
+    )
+    numbered = evidence(item, 0, meter=Meter(numbered=True))
+    assert numbered.parts() == ("On [ 1]\n[1] As shown in [ 2], cats purr.",)
+    assert numbered.fragments[0].text == sentence
+    assert numbered.text == f"On [1]\n{sentence}"
+
+
 def test_a_fragment_knows_its_characters_in_the_file():
     item = text_item()
     fragment = evidence(item, node_of(item, "They eat mice.")).fragments[0]
@@ -181,6 +199,12 @@ def image_item(media="cat.png"):
 
 def test_an_image_is_shown_by_its_caption_and_its_own_words():
     assert evidence(image_item(), 0).text == "cat\na cat\nMEOW"
+
+
+def test_a_caption_that_is_the_title_is_not_said_twice():
+    item = replace(image_item(), title="a cat")
+    assert evidence(item, 0).text == "a cat\nMEOW"
+    assert evidence(item, 0).fragments[0].text == "a cat\nMEOW"
 
 
 def test_messages_hold_pictures_that_can_be_sent():
