@@ -30,6 +30,9 @@ class Question:
     kind: str
     """Reasoning type, as the benchmark names it; by it results are broken down and splits made."""
     gold: tuple[GoldSpan, ...]
+    contexts: tuple[str, ...] = ()
+    """Keys of the titles, tables or contexts that its gold items belong to: questions that share
+    one are on the same side of a split (P16)."""
     options: tuple[str, ...] = ()
     """Choices of a multiple-choice question, in order; the answer is then the letter."""
     scale: str = ""

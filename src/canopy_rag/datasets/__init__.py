@@ -1,0 +1,1 @@
+"""Benchmarks in their official file formats: items, questions with located gold, and splits."""
