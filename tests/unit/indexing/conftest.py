@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.unit.indexing.fakes import Bench, PickyEncoder
 
 from canopy_rag.testing.memory_store import MemoryStore
-from tests.unit.indexing.fakes import Bench, PickyEncoder
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.indexing.fakes import write
 
 from canopy_rag.core.errors import StoreError
 from canopy_rag.indexing.roots import Roots
-from tests.unit.indexing.fakes import write
 
 
 @pytest.fixture
@@ -79,5 +79,5 @@ def test_a_folder_that_moved_keeps_its_names(index: Path, tmp_path: Path) -> Non
 
 def test_a_damaged_file_is_named(index: Path) -> None:
     (index / "roots.json").write_text("{")
-    with pytest.raises(StoreError, match="roots.json"):
+    with pytest.raises(StoreError, match=r"roots\.json"):
         Roots(index)

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.indexing.fakes import READER, write
 
 from canopy_rag.core.errors import ConfigError
 from canopy_rag.indexing.scan import Scanner
-from tests.unit.indexing.fakes import READER, write
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes as POSIX has them")
 
