@@ -214,9 +214,16 @@ class Assembler:
         return full
 
     def _before_border(self, group: _Group) -> Iterator[Item]:
+        """Yield the item before a border; headings right before it are in force from there on."""
+        trailing = [block for block, _ in group.pieces[group.n_body :]]
+        levels = [block.level for block in trailing]
+        if levels != sorted(set(levels)):
+            # One of them has nothing below it and would be in nobody's section.
+            yield self._text_item(group.pieces)
+            return
         if group.n_body:
             yield self._text_item(group.pieces[: group.n_body])
-        for block, _ in group.pieces[group.n_body :]:
+        for block in trailing:
             self._enter(block.level, block.title or block.text)
 
     def _text_item(self, group: list[tuple[Block, list[Interval]]]) -> Item:

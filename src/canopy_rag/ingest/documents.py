@@ -189,7 +189,7 @@ def _text(given: Any, uri: str) -> str:
         raise IngestError(uri, f"`text` must be a string, got {type(given).__name__}")
     if not given.strip():
         raise IngestError(uri, "is empty; leave it out")
-    return _encodable(given, uri)
+    return _encodable(str(given), uri)
 
 
 def _paragraphs(text: str) -> list[tuple[int, str]]:

@@ -108,6 +108,14 @@ def test_headings_right_before_a_table_are_in_its_section_and_in_force_after_it(
     assert [item.source.ordinal for item in (text, rows, after)] == [0, 1, 2]
 
 
+def test_a_heading_with_nothing_below_it_before_a_table_stays_in_a_text() -> None:
+    table = Table(header=["A"], rows=[["1"]])
+    blocks = [paragraph(20, "a"), heading("H1"), heading("H2"), table]
+    text, rows = assembler().items(blocks)
+    assert shape([text]) == [["a", "H1", "H2"]]
+    assert rows.section == ("H2",)
+
+
 def test_a_border_ends_an_item_even_a_small_one() -> None:
     blocks = [paragraph(20, "a"), Border(), paragraph(20, "b"), Border()]
     assert shape(list(assembler().items(blocks))) == [["a"], ["b"]]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -256,3 +257,19 @@ def test_a_page_without_text_says_what_to_do(read: Read) -> None:
 def test_an_empty_file_is_refused(read: Read) -> None:
     with pytest.raises(IngestError, match="is empty"):
         read(b"")
+
+
+@pytest.mark.skipif(
+    "CANOPY_SAMPLES" not in os.environ, reason="CANOPY_SAMPLES names no folder of sample files"
+)
+def test_an_encyclopedia_page_is_read_whole_without_its_frame(options: IngestOptions) -> None:
+    path = Path(os.environ["CANOPY_SAMPLES"]) / "documents" / "wikipedia_microsoft.html"
+    items = list(parse(path, path.name, options))
+    assert {item.title for item in items} == {"Microsoft"}
+    tables = [item.payload for item in items if isinstance(item.payload, TablePayload)]
+    assert ("Founded", "April 4, 1975 in Albuquerque, New Mexico, U.S.") in tables[0].rows
+    assert any(table.header[:2] == ("Year", "Revenue\nin million US$") for table in tables)
+    text = text_of(items)
+    assert "Childhood friends Bill Gates and Paul Allen" in text
+    assert "Jump to content" not in text
+    assert "[edit]" not in text
