@@ -52,7 +52,7 @@ def _show_sources(output: Output, answer: Answer, *, full: bool) -> None:
         show_evidence(output, answer.evidence, full=True)
     else:
         for fragment in cited(answer):
-            output.show(_source_line(output, fragment))
+            output.show(source_line(output, fragment))
         if answer.citations:
             output.show("")
         show_totals(output, answer.evidence)
@@ -73,15 +73,16 @@ def cited(answer: Answer) -> list[Fragment]:
     return [by_number[number] for number in numbers if number in by_number]
 
 
-def _source_line(output: Output, fragment: Fragment) -> Padding:
+def source_line(output: Output, fragment: Fragment) -> Padding:
+    """Return a fragment with its number, file and place on one line."""
     text = Text.assemble(
         (f"[{fragment.n}] ", "green"),
         (source(fragment), "cyan"),
         f"  {excerpt(fragment)[:1000]}",
         no_wrap=True,
-        overflow="ellipsis" if output.unicode else "crop",
+        overflow=output.overflow,
     )
-    return Padding(text, (0, 0, 0, 1))
+    return Padding(text, (0, 0, 0, 1), expand=False)
 
 
 def _round(each: Round) -> str:

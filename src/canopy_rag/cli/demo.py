@@ -12,7 +12,7 @@ import typer
 from canopy_rag.cli.options import Debug, Json, Offline, Quiet, settings
 from canopy_rag.cli.output import Output
 
-FLOOR = 8
+FLOOR = 9
 """Fewer known answers in the evidence than this mean that something is broken."""
 
 
@@ -27,7 +27,7 @@ def demo(
 ) -> None:
     """Show everything on a small corpus that comes with canopy. Nothing is downloaded.
 
-    Copies texts, tables, pictures and a video into a folder, indexes them, asks ten questions with
+    Copies texts, tables, pictures and a video into a folder, indexes them, asks questions with
     known answers, draws a tree, and lets the small embedded chat model answer if it is installed.
     """
     from canopy_rag.cli import touring
@@ -41,7 +41,7 @@ def demo(
     index, report = touring.build(output, folder, config)
     asked = touring.ask_all(output, index)
     touring.draw_tree(output, index)
-    model = touring.ask_model(output, index)
+    model = touring.ask_model(output, config)
     n_found = sum(each.found for each in asked)
     if as_json:
         output.json(

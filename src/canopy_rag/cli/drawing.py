@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from canopy_rag.cli.wording import count, heading, interval, one_line
+from canopy_rag.cli.places import heading, interval
+from canopy_rag.cli.wording import count, one_line
 from canopy_rag.core.refine import Outcome
 from canopy_rag.core.render import node_body
 from canopy_rag.core.trees import leaves
@@ -74,12 +75,12 @@ def _head(item: Item, hit: Hit, outcomes: Mapping[int, Outcome], width: int) -> 
     n_kept = sum(len(leaves(item.nodes, index)) for index in kept)
     n_leaves = len(leaves(item.nodes))
     shown = f"keeps {n_kept} of {count(n_leaves, 'leaf', 'leaves')}"
-    title = Text(f"{hit.rank}. {heading(item)}", "bold")
-    uri = Text(f"   {one_line(item.source.uri)}", "cyan")
-    about = Text(f"   {item.modality}, similarity {hit.similarity:.3f}, {shown}", "dim")
-    if uri.cell_len + about.cell_len <= width:
-        return [title, uri + about]
-    return [title, uri, about]
+    title = Text.assemble((f"{hit.rank}. {heading(item)}", "bold"))
+    uri = Text.assemble((f"   {one_line(item.source.uri)}", "cyan"))
+    about = f"   {item.modality}, similarity {hit.similarity:.3f}, {shown}"
+    if uri.cell_len + len(about) <= width:
+        return [title, uri.append(about, "dim")]
+    return [title, uri, Text.assemble((about, "dim"))]
 
 
 def _shorten(line: Text, width: int, ellipsis: str) -> None:

@@ -6,8 +6,10 @@ import json
 import sys
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, OverflowMethod, RenderableType
 from rich.text import Text
+
+from canopy_rag.cli.wording import clean
 
 
 class Output:
@@ -30,6 +32,11 @@ class Output:
         return self.console.encoding.lower().startswith("utf")
 
     @property
+    def overflow(self) -> OverflowMethod:
+        """How a line that is too long ends."""
+        return "ellipsis" if self.unicode else "crop"
+
+    @property
     def width(self) -> int:
         """Columns of stdout."""
         return self.console.width
@@ -49,9 +56,13 @@ class Output:
                 self.console.print(line)
 
     def write(self, text: str) -> None:
-        """Write text to stdout as it is, without wrapping; nothing when stdout is for JSON."""
+        """Write text to stdout without wrapping; nothing when stdout is for JSON.
+
+        A file or pipe gets it as it is, a terminal without control characters.
+        """
         if not self.as_json:
-            sys.stdout.write(_printable(text, self.console.encoding))
+            safe = clean(text) if self.console.is_terminal else text
+            sys.stdout.write(_printable(safe, self.console.encoding))
             sys.stdout.flush()
 
     def note(self, message: str | Text) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -18,8 +20,9 @@ from rich.progress import (
 from canopy_rag.cli.output import Output
 from canopy_rag.cli.wording import one_line
 
-OnProgress = Callable[[int, int, str, int], None]
-"""Takes files done, files in all, the file at work, items written."""
+if TYPE_CHECKING:
+    from canopy_rag.indexing import Progress as OnProgress
+
 LINES_EVERY = 100
 """Files between two lines where stderr is no terminal."""
 
@@ -68,14 +71,12 @@ def _bar(output: Output) -> Progress:
     )
 
 
-def _updating(progress: Progress, task: int) -> OnProgress:
-    from rich.progress import TaskID
-
+def _updating(progress: Progress, task: TaskID) -> OnProgress:
     def on_progress(done: int, total: int, current: str, items: int) -> None:
         elapsed = progress.tasks[0].elapsed or 0.0
         rate = f"{items / elapsed:.1f} items/s" if items and elapsed > 0.5 else ""
         progress.update(
-            TaskID(task),
+            task,
             description="indexing",
             completed=done,
             total=total or None,

@@ -8,7 +8,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from canopy_rag.cli.output import Output
-from canopy_rag.cli.wording import clean, count, heading, of, one_line, place
+from canopy_rag.cli.places import heading, place
+from canopy_rag.cli.wording import clean, count, of, one_line
 from canopy_rag.core.evidence import Evidence, Fragment, Shown
 from canopy_rag.core.render import head_lines
 from canopy_rag.core.trees import leaves
@@ -78,11 +79,12 @@ def _item(
             (f"  {WHY[shown.why]}: {kept}, similarity {shown.similarity:.3f}", "dim"),
         ),
         (0, 0, 0, 3),
+        expand=False,
     )
     for line in head_lines(shown.item)[1:]:
-        yield Padding(Text(one_line(line), "dim"), (0, 0, 0, 7))
+        yield Padding(Text(one_line(line), "dim"), (0, 0, 0, 7), expand=False)
     for fragment in fragments:
-        yield Padding(_fragment(output, fragment, full=full), (0, 0, 0, 3))
+        yield Padding(_fragment(output, fragment, full=full), (0, 0, 0, 3), expand=False)
 
 
 def _fragment(output: Output, fragment: Fragment, *, full: bool) -> Text:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from canopy_rag.api import Canopy, Index
-from canopy_rag.cli.answering import cited
+from canopy_rag.cli.answering import cited, source_line
 from canopy_rag.cli.drawing import drawings
 from canopy_rag.cli.output import Output
 from canopy_rag.cli.progress import showing_progress
 from canopy_rag.cli.reporting import show_report
-from canopy_rag.cli.showing import excerpt, source
-from canopy_rag.cli.wording import clean, of
+from canopy_rag.cli.showing import source
+from canopy_rag.cli.wording import clean, of, one_line
 from canopy_rag.config import Config
 from canopy_rag.core.answer import Answer
 from canopy_rag.core.errors import ConfigError, MissingDependencyError
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 MARK = ".canopy-demo"
 """A file in folders that the demo made, and so may write to."""
 TREE_QUERY = "What pressure does an espresso machine need?"
-MODEL_QUESTION = "Who kept the lighthouse alone in the winter of 1907?"
+MODEL_QUESTION = "Who kept the light alone for 31 nights?"
+MODEL_BUDGET = 150
+"""Tokens of evidence for the small model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +82,11 @@ def build(output: Output, folder: Path, config: Config) -> tuple[Index, IndexRep
     """Index the sample files and show the summary."""
     _title(output, f"Indexing texts, tables, pictures and a video in {folder / 'files'}")
     index = Index.open(create=True, config=config)
+    started = time.perf_counter()
     with showing_progress(output) as on_progress:
         report = index.add(folder / "files", prune=True, on_progress=on_progress)
     show_report(output, report, index)
+    output.show(Text.assemble(("time   ", "bold"), f"{time.perf_counter() - started:.1f} s"))
     return index, report
 
 
@@ -114,28 +119,24 @@ def _show_asked(output: Output, asked: Asked) -> None:
     marks = ("✓", "✗") if output.unicode else ("yes", "no ")
     mark, style = (marks[0], "green") if asked.found else (marks[1], "red")
     output.show(Text.assemble((f"{mark} ", style), (asked.sample.question, "bold")))
+    quote = _best_quote(asked.answer)
     for fragment in cited(asked.answer)[:1]:
-        best = _best_quote(asked.answer) or excerpt(fragment)
-        output.show(
-            Padding(Text(best, no_wrap=True, overflow="ellipsis"), (0, 0, 0, 4)),
-            Padding(
-                Text.assemble(
-                    (source(fragment), "cyan"),
-                    (f"  {of(*_tokens(asked))}, answer known: {asked.sample.answer}", "dim"),
-                ),
-                (0, 0, 0, 4),
-            ),
-        )
+        output.show(_indented(Text(quote, no_wrap=True, overflow=output.overflow)))
+        output.show(_indented(Text(source(fragment), "cyan")))
+    evidence = asked.answer.evidence
+    state = "in the evidence" if asked.found else "not in the evidence"
+    size = of(evidence.tokens, evidence.tokens_full)
+    output.show(_indented(Text(f"known answer: {asked.sample.answer}, {state}: {size}", "dim")))
 
 
-def _tokens(asked: Asked) -> tuple[int, int]:
-    return asked.answer.evidence.tokens, asked.answer.evidence.tokens_full
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 2), expand=False)
 
 
 def _best_quote(answer: Answer) -> str:
-    """Return the first quotation of an extractive answer."""
+    """Return the first quotation of an extractive answer, or all of another one."""
     quotes = [line[2:] for line in answer.text.splitlines() if line.startswith("- ")]
-    return clean(quotes[0]) if quotes else ""
+    return one_line(quotes[0] if quotes else answer.text)
 
 
 def draw_tree(output: Output, index: Index) -> None:
@@ -152,28 +153,35 @@ def draw_tree(output: Output, index: Index) -> None:
     )
 
 
-def ask_model(output: Output, index: Index) -> dict[str, Any] | None:
+def ask_model(output: Output, config: Config) -> dict[str, Any] | None:
     """Let the embedded chat model answer one question, if it is installed.
 
+    It is given few tokens of evidence: it is slow on a long prompt, and soon confused.
+
     Returns:
-        Model, question, answer and sources; None if it is not installed.
+        Question, answer and what the model was given; None if it is not installed.
     """
     _title(output, f"Asking the small embedded chat model: {MODEL_QUESTION}")
+    small = replace(config.select, budget=MODEL_BUDGET)
+    config = replace(config, select=small, retrieval=replace(config.retrieval, k=3))
     try:
-        canopy = Canopy(index, "local")
+        canopy = Canopy(Index.open(config=config), "local")
     except MissingDependencyError as error:
-        output.show(f"Not installed. {error}")
+        output.show(f"Left out. {error}")
         return None
     answer = canopy.ask(MODEL_QUESTION)
     canopy.close()
-    output.show(Text(clean(answer.text)))
-    for fragment in cited(answer):
-        output.show(Text.assemble((f"[{fragment.n}] ", "green"), (source(fragment), "cyan")))
+    evidence = answer.evidence
+    output.show(Text(clean(answer.text), "bold"), "")
+    output.show(f"The model was given {of(evidence.tokens, evidence.tokens_full)}:")
+    for fragment in evidence.fragments:
+        output.show(source_line(output, fragment))
+    output.show(Text("It has 135 million parameters: do not expect much of it.", "dim"))
     return {
         "question": MODEL_QUESTION,
         "answer": answer.text,
-        "sources": [source(fragment) for fragment in cited(answer)],
-        "tokens": answer.evidence.tokens,
+        "sources": [source(fragment) for fragment in evidence.fragments],
+        "tokens": evidence.tokens,
     }
 
 
