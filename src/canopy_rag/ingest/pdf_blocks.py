@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ _NUMBERED = re.compile(r"\(?([0-9]{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]\s")
 _CLOSED = re.compile(r"[.!?:;。！？؟।…]['\"”’»)\]]*$")
 _NOTE_MARK = re.compile(r"[\d*†‡§¹²³]")
 MAX_HEADING_CHARS = 200
+MAX_PIECES = 400
+"""A paragraph of more runs, some pages, is none: it ends with its column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ class Paragraph:
     @property
     def is_open(self) -> bool:
         """Whether it may go on in the next column."""
-        return not (self.level or self.is_row or self.table is not None or _CLOSED.search(self.end))
+        ends = self.level or self.is_row or self.table is not None or _CLOSED.search(self.end)
+        return not ends and len(self.pieces) < MAX_PIECES
 
     def continues(self, other: Paragraph) -> bool:
         """Whether `other`, open, goes on in this one: at the top of a column or right below."""
@@ -130,7 +134,10 @@ class Paragraph:
 
     def _places(self, starts: Sequence[int], start: int, stop: int) -> tuple[Place, ...]:
         places = []
-        for piece, begin in zip(self.pieces, starts, strict=True):
+        first = bisect_right(starts, start) - 1
+        for piece, begin in zip(self.pieces[first:], starts[first:], strict=True):
+            if begin >= stop:
+                break
             low, high = max(start - begin, 0), max(stop - begin, 0)
             boxes = [
                 box

@@ -47,18 +47,19 @@ class Flow:
 
     def stream(self) -> Iterator[Block | Table]:
         """Yield what the document holds, in reading order."""
+        for part in self._stream():
+            self._found = True
+            yield part
+
+    def _stream(self) -> Iterator[Block | Table]:
         sizes = self._survey()
         pages = (self._read(index) for index in range(len(self._document)))
         for page in without_running((page for page in pages if page), sizes.body):
             if page.runs:
-                parts = self._parts(page, sizes)
+                yield from self._parts(page, sizes)
             elif page.has_picture:
-                parts = self._pictured(page)
-            else:
-                continue
-            for part in parts:
-                self._found = True
-                yield part
+                yield from self._flush()
+                yield from self._pictured(page)
         yield from self._flush()
 
     def finish(self) -> None:
