@@ -1,20 +1,19 @@
-"""Subtitles: from sidecar files and embedded streams to cues, and from cues to segments."""
+"""Subtitles: from sidecar files and embedded streams to cues."""
 
 from __future__ import annotations
 
 import html
 import itertools
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import IngestError
+from canopy_rag.core.segments import Cue
 from canopy_rag.ingest.decode import read_text
 from canopy_rag.ingest.options import IngestOptions
-from canopy_rag.ingest.scenes import Bounds
 from canopy_rag.media.quiet import quiet
 
 SUFFIXES = (".srt", ".vtt", ".ass", ".ssa")
@@ -25,17 +24,6 @@ _CUE_TIME = re.compile(r"<[\d:.]+>")
 _LANGUAGE = re.compile(r"(\.[A-Za-z]{2,3}(-[A-Za-z0-9]+)?(\.(sdh|cc))?)?", re.IGNORECASE)
 _TOUCH_S = 0.1
 _Lines = tuple[float, float, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cue:
-    """What is said or shown from `start` to `stop`."""
-
-    start: float
-    stop: float
-    """Seconds of the video; not before `start`."""
-    text: str
-    """One line, without markup, not empty."""
 
 
 def find_sidecars(path: Path) -> list[Path]:
@@ -143,35 +131,3 @@ def _unrolled(cues: list[_Lines]) -> list[_Lines]:
         (cue[0], cue[1], cue[2][_repeated(before, cue) :])
         for before, cue in itertools.pairwise(cues)
     ]
-
-
-def by_segment(cues: Sequence[Cue], segments: Sequence[Bounds]) -> tuple[list[str], list[Cue]]:
-    """Return the subtitles of each segment, one cue a line, and the cues that fall in none.
-
-    A cue over several segments goes to the one that it overlaps most, the earlier of equals: each
-    cue is shown once and whole, however segments are joined. A cue without length goes where it
-    begins. In a segment cues stand by time.
-
-    Args:
-        cues: By time.
-        segments: Ascending and contiguous.
-    """
-    lines: list[list[str]] = [[] for _ in segments]
-    outside: list[Cue] = []
-    first = 0
-    for cue in cues:
-        while first < len(segments) and segments[first][1] <= cue.start:
-            first += 1
-        best, longest = -1, -1.0
-        for index in range(first, len(segments)):
-            start, stop = segments[index]
-            if start > cue.stop:
-                break
-            overlap = min(stop, cue.stop) - max(start, cue.start)
-            if overlap > longest:
-                best, longest = index, overlap
-        if best < 0:
-            outside.append(cue)
-        else:
-            lines[best].append(cue.text)
-    return ["\n".join(part) for part in lines], outside

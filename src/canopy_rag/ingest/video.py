@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from canopy_rag.core.errors import IngestError
+from canopy_rag.core.segments import Cue, by_segment, sample_times, segment_bounds, spread
 from canopy_rag.core.trees import video_tree
 from canopy_rag.core.types import Item, Segment, Source, VideoPayload, item_id
 from canopy_rag.ingest import subtitles as subs
 from canopy_rag.ingest.notes import note
 from canopy_rag.ingest.options import IngestOptions
-from canopy_rag.ingest.scenes import find_cuts, sample_times, segment_bounds, spread
+from canopy_rag.ingest.scenes import find_cuts
 from canopy_rag.ingest.sidecar import caption_files, readable_name, sidecar_caption
 from canopy_rag.ingest.video_scan import Scan, duration_of, scan
 from canopy_rag.media.frames import open_video, video_stream
@@ -73,14 +74,14 @@ def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
 
 
 def _segments(
-    found: Scan, duration: float, cues: Sequence[subs.Cue], uri: str, options: IngestOptions
+    found: Scan, duration: float, cues: Sequence[Cue], uri: str, options: IngestOptions
 ) -> list[Segment]:
     cuts = find_cuts(found.times, found.differences, key_frames=found.key_frames)
     longest = min(options.segment_s, options.video_item_s)
     bounds = [
         (round(start, 3), round(stop, 3)) for start, stop in segment_bounds(cuts, duration, longest)
     ]
-    texts, outside = subs.by_segment(cues, bounds)
+    texts, outside = by_segment(cues, bounds)
     if outside:
         note(options, uri, f"{len(outside)} of {len(cues)} subtitles lie after its end")
     return [
@@ -94,7 +95,7 @@ def _segments(
     ]
 
 
-def _sidecar_cues(path: Path, uri: str, options: IngestOptions) -> list[subs.Cue]:
+def _sidecar_cues(path: Path, uri: str, options: IngestOptions) -> list[Cue]:
     """Return the cues of the best readable sidecar; empty when there is none."""
     files = subs.find_sidecars(path)
     for position, file in enumerate(files):

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from canopy_rag.core.errors import IngestError
+from canopy_rag.core.segments import Cue
 from canopy_rag.ingest.options import IngestOptions
-from canopy_rag.ingest.subtitles import Cue, by_segment, find_sidecars, from_events, load
+from canopy_rag.ingest.subtitles import find_sidecars, from_events, load
 
 pytest.importorskip("pysubs2")
 
@@ -106,37 +107,3 @@ def test_sidecars_share_the_stem_and_the_plain_one_comes_first(
 
 def test_embedded_events_lose_their_markup() -> None:
     assert from_events([(0.5, 1.5, "{\\i1}Well,{\\i0}\\Nyes")]) == [cue(0.5, 1.5, "Well, yes")]
-
-
-SEGMENTS = [(0.0, 4.0), (4.0, 8.0), (8.0, 12.0)]
-
-
-def test_a_cue_over_several_segments_goes_where_it_overlaps_most() -> None:
-    texts, outside = by_segment([cue(3.0, 9.0, "long"), cue(3.5, 4.2, "short")], SEGMENTS)
-    assert texts == ["short", "long", ""]
-    assert outside == []
-
-
-def test_of_equal_overlaps_the_earlier_segment_has_the_cue() -> None:
-    assert by_segment([cue(3.0, 5.0)], SEGMENTS)[0] == ["x", "", ""]
-
-
-def test_overlapping_cues_of_a_segment_stand_by_time_one_a_line() -> None:
-    texts, _ = by_segment([cue(1.0, 3.0, "a"), cue(2.0, 3.5, "b")], SEGMENTS)
-    assert texts[0] == "a\nb"
-
-
-def test_a_cue_without_length_goes_where_it_begins() -> None:
-    assert by_segment([cue(4.0, 4.0)], SEGMENTS)[0] == ["", "x", ""]
-
-
-def test_a_cue_after_the_end_is_returned_as_outside() -> None:
-    late = cue(13.0, 14.0)
-    assert by_segment([late], SEGMENTS) == (["", "", ""], [late])
-
-
-def test_every_cue_is_placed_once_or_returned() -> None:
-    cues = [cue(i / 3, i / 3 + i % 7, f"cue {i}") for i in range(40)]
-    texts, outside = by_segment(cues, SEGMENTS)
-    placed = [line for text in texts for line in text.splitlines()]
-    assert sorted(placed + [each.text for each in outside]) == sorted(c.text for c in cues)
