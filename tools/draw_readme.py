@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import io
 import re
+import tempfile
 from pathlib import Path
 
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
-from canopy_rag import Compressor
+from canopy_rag import Index
 from canopy_rag.cli.drawing import drawings
 from canopy_rag.testing.corpus import FILES
 
@@ -24,12 +25,14 @@ WIDTH = 108
 
 def picture() -> str:
     """Return the drawing of the best item of a guide as SVG, without fonts from the network."""
-    explained = Compressor().explain(QUERY, [FILES / "guides/brewing-coffee.md"])
-    best = max(explained, key=lambda each: each.found.hit.similarity)
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index.open(Path(folder, "index"), create=True)
+        index.add(FILES / "guides")
+        explained = index.explain(QUERY, k=1)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text.assemble(("$ ", "dim"), f'canopy explain "{QUERY}"'))
     console.print()
-    for line in drawings([best], WIDTH, unicode=True):
+    for line in drawings(explained, WIDTH, unicode=True):
         console.print(line)
     svg = console.export_svg(title="canopy", theme=DIMMED_MONOKAI, unique_id="canopy-tree")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.padding import Padding
 from rich.text import Text
 
+from canopy_rag.cli.layout import block, single
 from canopy_rag.cli.output import Output
 from canopy_rag.cli.showing import excerpt, show_evidence, show_totals, source
 from canopy_rag.cli.wording import clean, count, one_line
@@ -22,7 +22,7 @@ def show_answer(output: Output, answer: Answer, *, full: bool = False) -> None:
         answer: The answer.
         full: All evidence, whole; otherwise a line for each fragment that is cited.
     """
-    output.show(Text(clean(answer.text)), "")
+    output.show(*block(output, Text(clean(answer.text)), 0), "")
     _show_sources(output, answer, full=full)
 
 
@@ -73,16 +73,14 @@ def cited(answer: Answer) -> list[Fragment]:
     return [by_number[number] for number in numbers if number in by_number]
 
 
-def source_line(output: Output, fragment: Fragment) -> Padding:
+def source_line(output: Output, fragment: Fragment) -> Text:
     """Return a fragment with its number, file and place on one line."""
     text = Text.assemble(
         (f"[{fragment.n}] ", "green"),
         (source(fragment), "cyan"),
         f"  {excerpt(fragment)[:1000]}",
-        no_wrap=True,
-        overflow=output.overflow,
     )
-    return Padding(text, (0, 0, 0, 1), expand=False)
+    return single(output, text, 1)
 
 
 def _round(each: Round) -> str:

@@ -29,7 +29,12 @@ def explain(
     index: IndexFolder = None,
     item: Annotated[
         str | None,
-        typer.Option("--item", metavar="ID", help="Only the item of this id.", show_default=False),
+        typer.Option(
+            "--item",
+            metavar="ID",
+            help="Only the item of this id, as search --json tells it.",
+            show_default=False,
+        ),
     ] = None,
     k: K = None,
     select: Select = None,

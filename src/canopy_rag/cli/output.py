@@ -6,7 +6,7 @@ import json
 import sys
 from typing import Any
 
-from rich.console import Console, OverflowMethod, RenderableType
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from canopy_rag.cli.wording import clean
@@ -30,11 +30,6 @@ class Output:
     def unicode(self) -> bool:
         """Whether stdout takes characters beyond ASCII."""
         return self.console.encoding.lower().startswith("utf")
-
-    @property
-    def overflow(self) -> OverflowMethod:
-        """How a line that is too long ends."""
-        return "ellipsis" if self.unicode else "crop"
 
     @property
     def width(self) -> int:

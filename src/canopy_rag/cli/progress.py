@@ -61,7 +61,7 @@ def _bar(output: Output) -> Progress:
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
-        TextColumn("files  {task.fields[rate]}", style="dim"),
+        TextColumn("files {task.fields[rate]}", style="dim"),
         TimeElapsedColumn(),
         TextColumn("left", style="dim"),
         TimeRemainingColumn(),
@@ -74,7 +74,7 @@ def _bar(output: Output) -> Progress:
 def _updating(progress: Progress, task: TaskID) -> OnProgress:
     def on_progress(done: int, total: int, current: str, items: int) -> None:
         elapsed = progress.tasks[0].elapsed or 0.0
-        rate = f"{items / elapsed:.1f} items/s" if items and elapsed > 0.5 else ""
+        rate = _rate(done, items, elapsed)
         progress.update(
             task,
             description="indexing",
@@ -85,6 +85,14 @@ def _updating(progress: Progress, task: TaskID) -> OnProgress:
         )
 
     return on_progress
+
+
+def _rate(done: int, items: int, elapsed_s: float) -> str:
+    """Return items per second; files per second until items have been written."""
+    if elapsed_s < 1 or not done:
+        return ""
+    n, noun = (items, "items") if items else (done, "files")
+    return f"{n / elapsed_s:.1f} {noun}/s"
 
 
 def _tail(text: str, width: int) -> str:

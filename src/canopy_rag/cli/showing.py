@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from rich.padding import Padding
 from rich.text import Text
 
+from canopy_rag.cli.layout import block, single
 from canopy_rag.cli.output import Output
 from canopy_rag.cli.places import heading, place
 from canopy_rag.cli.wording import clean, count, of, one_line
@@ -20,7 +21,9 @@ WHY = {
     "image": "a picture, always whole",
     "aggregate": "whole, since the question needs the whole table",
 }
+INDENT = 3
 LINES_OF_FRAGMENT = 6
+"""Longer fragments are cut for people, unless they want all."""
 
 
 def show_evidence(output: Output, evidence: Evidence, *, full: bool = False) -> None:
@@ -66,40 +69,42 @@ def source(fragment: Fragment) -> str:
     return ", ".join(part for part in (one_line(fragment.source.uri), place(fragment)) if part)
 
 
-def _item(
-    output: Output, shown: Shown, fragments: list[Fragment], *, full: bool
-) -> Iterator[Text | Padding]:
+def _item(output: Output, shown: Shown, fragments: list[Fragment], *, full: bool) -> Iterator[Text]:
     nodes = shown.item.nodes
     n_kept = sum(len(leaves(nodes, node)) for node in shown.kept)
     kept = f"{n_kept} of {count(len(leaves(nodes)), 'leaf', 'leaves')}"
-    yield Text(f"{shown.rank}. {heading(shown.item)}", "bold")
-    yield Padding(
-        Text.assemble(
-            (one_line(shown.item.source.uri), "cyan"),
-            (f"  {WHY[shown.why]}: {kept}, similarity {shown.similarity:.3f}", "dim"),
-        ),
-        (0, 0, 0, 3),
-        expand=False,
-    )
+    yield from block(output, Text(f"{shown.rank}. {heading(shown.item)}", "bold"), INDENT, first=0)
+    about = f"  {WHY[shown.why]}: {kept}, similarity {shown.similarity:.3f}"
+    uri = one_line(shown.item.source.uri)
+    yield from block(output, Text.assemble((uri, "cyan"), (about, "dim")), INDENT)
     for line in head_lines(shown.item)[1:]:
-        yield Padding(Text(one_line(line), "dim"), (0, 0, 0, 7), expand=False)
+        header = Text(one_line(line), "dim")
+        yield from (
+            block(output, header, INDENT + 4) if full else [single(output, header, INDENT + 4)]
+        )
     for fragment in fragments:
-        yield Padding(_fragment(output, fragment, full=full), (0, 0, 0, 3), expand=False)
+        yield from _fragment(output, fragment, full=full)
 
 
-def _fragment(output: Output, fragment: Fragment, *, full: bool) -> Text:
+def _fragment(output: Output, fragment: Fragment, *, full: bool) -> Iterator[Text]:
+    """Yield a fragment's lines: its number and place, then its text, rows a line each."""
     where = place(fragment)
-    text = Text.assemble(
-        (f"[{fragment.n}] ", "green"),
-        (f"{where}  " if where else "", "cyan"),
-        clean(fragment.text or "") or f"({fragment.media or 'no words'})",
-    )
-    if full:
-        return text
-    lines = text.wrap(output.console, max(20, output.width - 3))
-    if len(lines) <= LINES_OF_FRAGMENT:
-        return text
-    rest = count(len(lines) - LINES_OF_FRAGMENT + 1, "more line")
-    return Text.assemble(
-        Text("\n").join(lines[: LINES_OF_FRAGMENT - 1]), (f"\n({rest}; --full shows them)", "dim")
-    )
+    label = Text.assemble((f"[{fragment.n}]", "green"), (f" {where}" if where else "", "cyan"))
+    words = re.sub(r"\n\s*\n", "\n", clean(fragment.text or ""))
+    text = Text(words or f"({fragment.media or 'no words'})")
+    is_table = fragment.unit == "row"
+    if is_table:
+        yield Text(" " * INDENT).append_text(label)
+        lines = [
+            single(output, row, INDENT + 4) if not full else row
+            for row in text.split("\n", allow_blank=True)
+        ]
+        if full:
+            lines = [line for row in lines for line in block(output, row, INDENT + 4)]
+    else:
+        lines = block(output, label.append("  ").append_text(text), INDENT)
+    most = len(lines) if full or len(lines) <= LINES_OF_FRAGMENT else LINES_OF_FRAGMENT - 1
+    yield from lines[:most]
+    if most < len(lines):
+        rest = count(len(lines) - most, "more row" if is_table else "more line")
+        yield Text(f"{' ' * (INDENT + 4)}({rest}; --full shows all)", "dim")

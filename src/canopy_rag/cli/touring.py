@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.padding import Padding
 from rich.text import Text
 
 from canopy_rag.api import Canopy, Index
 from canopy_rag.cli.answering import cited, source_line
 from canopy_rag.cli.drawing import drawings
+from canopy_rag.cli.layout import block, single
 from canopy_rag.cli.output import Output
 from canopy_rag.cli.progress import showing_progress
 from canopy_rag.cli.reporting import show_report
@@ -121,16 +121,14 @@ def _show_asked(output: Output, asked: Asked) -> None:
     output.show(Text.assemble((f"{mark} ", style), (asked.sample.question, "bold")))
     quote = _best_quote(asked.answer)
     for fragment in cited(asked.answer)[:1]:
-        output.show(_indented(Text(quote, no_wrap=True, overflow=output.overflow)))
-        output.show(_indented(Text(source(fragment), "cyan")))
+        output.show(
+            single(output, Text(quote), 2), single(output, Text(source(fragment), "cyan"), 2)
+        )
     evidence = asked.answer.evidence
     state = "in the evidence" if asked.found else "not in the evidence"
     size = of(evidence.tokens, evidence.tokens_full)
-    output.show(_indented(Text(f"known answer: {asked.sample.answer}, {state}: {size}", "dim")))
-
-
-def _indented(text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, 2), expand=False)
+    known = Text(f"known answer: {asked.sample.answer}, {state}: {size}", "dim")
+    output.show(*block(output, known, 2))
 
 
 def _best_quote(answer: Answer) -> str:

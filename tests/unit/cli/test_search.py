@@ -16,7 +16,7 @@ def test_people_get_titles_places_reasons_and_totals(run, index: str) -> None:
     done = run("search", "when was Ada born in mathematics", "--index", index)
     assert done.code == 0
     assert "people.csv" in done.out
-    assert "row 1  Ada | 1815 | mathematics" in done.out
+    assert "[1] row 1\n       Ada | 1815 | mathematics\n" in done.out
     assert "name | born | field" in done.out
     assert "leaves, similarity" in done.out
     assert "tokens" in done.out.splitlines()[-1]
