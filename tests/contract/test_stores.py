@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from canopy_rag.store import LanceStore
+from canopy_rag.store import LanceStore, MemoryLimits
 from canopy_rag.testing.memory_store import MemoryStore
 from canopy_rag.testing.store_contract import FINGERPRINT, StoreContract
 
@@ -22,4 +22,4 @@ class TestLanceStore(StoreContract):
 class TestLanceStoreThatSearchesOnDisk(StoreContract):
     def make(self, tmp_path: Path) -> LanceStore:
         LanceStore.create(tmp_path / "index", FINGERPRINT)
-        return LanceStore.open(tmp_path / "index", exact_bytes=0)
+        return LanceStore.open(tmp_path / "index", limits=MemoryLimits(exact_bytes=0))

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.unit.indexing.fakes import Bench, PickyEncoder, write
 
 from canopy_rag.store import LanceStore
 from canopy_rag.testing.memory_store import MemoryStore
-from tests.unit.indexing.fakes import Bench, PickyEncoder, write
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).with_name("indexing_child.py")

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from canopy_rag.store.lance import LanceStore
+from canopy_rag.store.table import MemoryLimits
 
-__all__ = ["LanceStore"]
+__all__ = ["LanceStore", "MemoryLimits"]

@@ -14,7 +14,7 @@ from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
 from canopy_rag.store.location import IndexMeta, LocalFolder, Stamp
 from canopy_rag.store.rows import schema
-from canopy_rag.store.table import ItemTable
+from canopy_rag.store.table import ItemTable, MemoryLimits
 
 
 class Catalog:
@@ -23,13 +23,13 @@ class Catalog:
     Args:
         folder: Where the index lies.
         meta: What its `index.json` said when it was opened.
-        exact_bytes: Up to this size of a corpus' item vectors, search is exact and in memory.
+        limits: What of a corpus may be held in memory.
     """
 
-    def __init__(self, folder: LocalFolder, meta: IndexMeta, exact_bytes: int) -> None:
+    def __init__(self, folder: LocalFolder, meta: IndexMeta, limits: MemoryLimits) -> None:
         self._folder = folder
         self.meta = meta
-        self._exact_bytes = exact_bytes
+        self._limits = limits
         self._tables: dict[str, ItemTable] = {}
         self._connection: Any = None
         self._stamp: Stamp | None = None
@@ -57,9 +57,10 @@ class Catalog:
                         f"there are: {known}"
                     )
                 if corpus not in self._tables:
+                    name = meta.corpora[corpus]
                     with self._folder.engine():
-                        table = self._connect().open_table(meta.corpora[corpus])
-                    self._tables[corpus] = self._wrapped(table)
+                        table = self._connect().open_table(name)
+                    self._tables[corpus] = self._wrapped(table, name)
             return {
                 corpus: self._tables[corpus]
                 for corpus in (meta.corpora if corpora is None else corpora)
@@ -73,7 +74,7 @@ class Catalog:
             with self._folder.engine():
                 columns = schema(self.meta.encoder.dim)
                 table = self._connect().create_table(name, schema=columns, exist_ok=True)
-            self._tables[corpus] = self._wrapped(table)
+            self._tables[corpus] = self._wrapped(table, name)
             self.update(corpora={**self.meta.corpora, corpus: name})
             return self._tables[corpus]
 
@@ -82,8 +83,9 @@ class Catalog:
         self.meta = dataclasses.replace(self.meta, **changes)
         self._folder.write_meta(self.meta)
 
-    def _wrapped(self, table: Any) -> ItemTable:
-        return ItemTable(table, str(self._folder), self.meta.encoder.dim, self._exact_bytes)
+    def _wrapped(self, table: Any, name: str) -> ItemTable:
+        versions = self._folder.versions_of(name)
+        return ItemTable(table, str(self._folder), self.meta.encoder.dim, self._limits, versions)
 
     def _connect(self) -> Any:
         if self._connection is None:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import uuid
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,8 @@ from canopy_rag.store.location import IndexMeta, LocalFolder
 from canopy_rag.store.rows import ITEM_COLUMNS, from_utf8, to_items
 from canopy_rag.store.searching import choose, fetch
 from canopy_rag.store.spool import Spool
-from canopy_rag.store.table import ItemTable
+from canopy_rag.store.table import ItemTable, MemoryLimits
 
-EXACT_BYTES = 256 * 1024 * 1024
-"""Item vectors up to this size are searched exactly, in memory: 170,000 items of 384 entries."""
 _COMPACT_EVERY = 64  # commits; each leaves a small file that every search has to open
 _ATTEMPTS = 5
 
@@ -39,7 +38,7 @@ class LanceStore:
         folder: Where the index lies.
         meta: What its `index.json` says.
         hybrid: Rank by words too; None: when the index has a full-text index.
-        exact_bytes: Up to this size of a corpus' item vectors, search is exact and in memory.
+        limits: What of a corpus may be held in memory; None: the defaults.
     """
 
     def __init__(
@@ -48,10 +47,10 @@ class LanceStore:
         meta: IndexMeta,
         *,
         hybrid: bool | None = None,
-        exact_bytes: int = EXACT_BYTES,
+        limits: MemoryLimits | None = None,
     ) -> None:
         self._folder = folder
-        self._catalog = Catalog(folder, meta, exact_bytes)
+        self._catalog = Catalog(folder, meta, limits or MemoryLimits())
         self._hybrid = meta.hybrid if hybrid is None else hybrid
         self._n_commits = 0
 
@@ -90,7 +89,7 @@ class LanceStore:
         *,
         fingerprint: Fingerprint | None = None,
         hybrid: bool | None = None,
-        exact_bytes: int = EXACT_BYTES,
+        limits: MemoryLimits | None = None,
     ) -> LanceStore:
         """Open an index; reads only `index.json`.
 
@@ -99,13 +98,13 @@ class LanceStore:
             fingerprint: Of the encoder of queries and items, to be checked; None: do not check.
             hybrid: Rank by words too; None: when the index has a full-text index. True for a
                 writer: keep such an index from now on.
-            exact_bytes: Up to this size of a corpus' item vectors, search is exact, in memory.
+            limits: What of a corpus may be held in memory; None: the defaults.
 
         Raises:
             StoreError: If there is no index, or one of another format version or encoder.
         """
         folder = LocalFolder(path)
-        store = cls(folder, folder.read_meta(), hybrid=hybrid, exact_bytes=exact_bytes)
+        store = cls(folder, folder.read_meta(), hybrid=hybrid, limits=limits)
         if fingerprint is not None:
             store.check(fingerprint)
         return store
@@ -113,6 +112,11 @@ class LanceStore:
     @property
     def _meta(self) -> IndexMeta:
         return self._catalog.meta
+
+    @property
+    def path(self) -> Path:
+        """The index's folder."""
+        return self._folder.path
 
     @property
     def identity(self) -> str:

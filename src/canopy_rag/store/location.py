@@ -69,6 +69,10 @@ class LocalFolder:
         """What LanceDB connects to."""
         return str(self.path / "tables")
 
+    def versions_of(self, table: str) -> Path:
+        """The folder into which every commit of a table writes a file."""
+        return self.path / "tables" / f"{table}.lance" / "_versions"
+
     @property
     def staging(self) -> Path:
         """A folder for what is not written yet; emptied when a writer starts."""

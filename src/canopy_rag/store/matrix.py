@@ -32,24 +32,48 @@ class ItemMatrix:
 
     Args:
         version: The version that the row ids are valid for.
-        table: Columns `id`, `modality`, `vector`, `_rowid`.
+        table: Columns `id`, `modality`, `vector`, `_rowid`; with `resident` all that is ever taken,
+            each in one chunk.
+        resident: Whether rows are taken from `table` from now on, not from disk.
     """
 
-    def __init__(self, version: int, table: pa.Table) -> None:
+    def __init__(self, version: int, table: pa.Table, *, resident: bool = False) -> None:
         self.version = version
+        self.stamp: int | None = None
+        """State of the table's folder in which the version was seen; None: ask for the version."""
+        self.n_searches = 0
+        self._rows = table if resident else None
         self._ids = table.column("id")
         self._row_ids = table.column("_rowid").to_numpy()
         code_of = {modality: code for code, modality in enumerate(MODALITIES)}
         self._codes = np.asarray(
             [code_of[modality] for modality in table.column("modality").to_pylist()], np.uint8
         )
+        self._by_row_id = np.argsort(self._row_ids)
         self._vectors = vectors_of(table)
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether rows are taken from memory."""
+        return self._rows is not None
+
+    def take(self, row_ids: Sequence[int]) -> pa.Table:
+        """Return rows from memory, by row id; one that is not there is missing."""
+        if self._rows is None:
+            raise ValueError("the rows are on disk")
+        if not len(self._row_ids):
+            return self._rows
+        order = np.searchsorted(self._row_ids, row_ids, sorter=self._by_row_id)
+        places = self._by_row_id[np.minimum(order, len(self._row_ids) - 1)]
+        return self._rows.take(places[self._row_ids[places] == row_ids])
 
     def nearest(
         self, query: NDArray[np.float32], k: int, modalities: Sequence[Modality] | None
     ) -> list[Candidate]:
         """Return the `k` items most similar to `query`, ties by item id."""
-        similarities = self._vectors @ query  # (n_items,)
+        # Not `@`: BLAS would share this out to threads, which wait for each other on a busy machine
+        # longer than the sums take.
+        similarities = np.einsum("ij,j->i", self._vectors, query)  # (n_items,)
         places = np.arange(len(similarities))
         if modalities is not None:
             wanted = [MODALITIES.index(modality) for modality in modalities]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +19,7 @@ from canopy_rag.core.errors import StoreError
 from canopy_rag.core.types import Modality
 from canopy_rag.store.location import write_failure
 from canopy_rag.store.matrix import Candidate, ItemMatrix, ranked, vectors_of
-from canopy_rag.store.rows import to_utf8
+from canopy_rag.store.rows import ITEM_COLUMNS, VECTOR_COLUMNS, to_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +30,22 @@ _NOW = timedelta(milliseconds=1)  # a zero is refused or warned of
 _TRIES = 10
 _PROBES = 24
 _REFINE = 4
+_SETTLED_NS = 100_000_000  # coarser than the clock of local file systems
+_OFTEN = 8  # searches of one version, before its rows are kept
 _RETRAIN = 4  # the partitions of an index that grew by more than this no longer fit
 _SLICE = 20_000  # rows rewritten at a time: bounds the memory of a purge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimits:
+    """What of a table may be held in memory. A table larger than that is searched on disk."""
+
+    exact_bytes: int = 256 * 1024 * 1024
+    """Item vectors up to this size are searched exactly: 170,000 items of 384 entries."""
+    resident_bytes: int = 256 * 1024 * 1024
+    """A table up to this size, trees and node vectors included, is kept whole once it is searched
+    often: 27,000 items of 15 nodes. Reading ten rows costs thread switches of the engine, which
+    take longer than all the rest when other work runs beside it."""
 
 
 class ItemTable:
@@ -38,14 +55,18 @@ class ItemTable:
         table: The open LanceDB table.
         place: The index, for messages.
         dim: Number of entries of a vector.
-        exact_bytes: Up to this size of all item vectors, search is exact and in memory.
+        limits: What may be held in memory.
+        versions: The folder whose time stamp moves with each commit; None where there is none.
     """
 
-    def __init__(self, table: Any, place: str, dim: int, exact_bytes: int) -> None:
+    def __init__(
+        self, table: Any, place: str, dim: int, limits: MemoryLimits, versions: Path | None
+    ) -> None:
         self._table = table
         self._place = place
         self._dim = dim
-        self._exact_bytes = exact_bytes
+        self._limits = limits
+        self._versions = versions
         self._lock = threading.Lock()
         self._matrix: ItemMatrix | None = None
 
@@ -96,6 +117,9 @@ class ItemTable:
     def take(self, row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Return rows by row id, in any order; one that is gone by now is missing."""
         with self._reading():
+            matrix = self._matrix
+            if matrix is not None and matrix.is_resident:
+                return matrix.take(row_ids)
             return self._table.take_row_ids(list(row_ids)).select(list(columns)).to_arrow()
 
     def rows(self, columns: Sequence[str], where: str | None = None) -> pa.Table:
@@ -208,20 +232,57 @@ class ItemTable:
 
     def _current_matrix(self) -> ItemMatrix | None:
         """Return the vectors as of now, or None when they are too many to hold."""
-        version = self._table.version
-        matrix = self._matrix
-        if matrix is not None and matrix.version == version:
-            return matrix
+        known = self._matrix
+        if known is not None and self._is_current(known) and not self._is_due(known):
+            return known
         with self._lock:
-            if self._table.count_rows() * self._dim * 4 > self._exact_bytes:
+            matrix = self._matrix
+            if matrix is not None and matrix is not known and self._is_current(matrix):
+                return matrix  # another thread was faster
+            if self._table.count_rows() * self._dim * 4 > self._limits.exact_bytes:
                 self._matrix = None
-                return None
-            while self._matrix is None or self._matrix.version != version:
-                table = self.rows_with_ids(["id", "modality", "vector"])
-                version, before = self._table.version, version
-                if version == before:  # else a writer came in between: row ids may have moved
-                    self._matrix = ItemMatrix(version, table)
+            else:
+                often = matrix is not None and matrix.n_searches >= _OFTEN
+                self._matrix = self._load(resident=often and self._fits())
             return self._matrix
+
+    def _is_due(self, matrix: ItemMatrix) -> bool:
+        """Count a search; whether the rows are to be kept from now on."""
+        matrix.n_searches += 1
+        return not matrix.is_resident and matrix.n_searches == _OFTEN and self._fits()
+
+    def _fits(self) -> bool:
+        return int(self._table.stats()["total_bytes"]) <= self._limits.resident_bytes
+
+    def _is_current(self, matrix: ItemMatrix) -> bool:
+        """Whether no commit came since, by the folder's time stamp if that can be trusted."""
+        stamp = self._stamp()
+        if stamp is not None and stamp == matrix.stamp:
+            return True
+        if self._table.version != matrix.version:
+            return False
+        # A commit within the same tick of the clock would leave the stamp as it is.
+        if stamp is not None and time.time_ns() - stamp > _SETTLED_NS:
+            matrix.stamp = stamp
+        return True
+
+    def _stamp(self) -> int | None:
+        try:
+            return None if self._versions is None else self._versions.stat().st_mtime_ns
+        except OSError:
+            return None
+
+    def _load(self, *, resident: bool) -> ItemMatrix:
+        columns = ["id", "modality", "vector"]
+        if resident:
+            columns = [*ITEM_COLUMNS, *VECTOR_COLUMNS, "vector"]
+        version = self._table.version
+        while True:
+            table = self.rows_with_ids(columns)
+            version, before = self._table.version, version
+            if version == before:  # else a writer came in between: row ids may have moved
+                whole = table.combine_chunks() if resident else table
+                return ItemMatrix(version, whole, resident=resident)
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:

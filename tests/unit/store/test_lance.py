@@ -12,7 +12,7 @@ import pytest
 
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Entry
-from canopy_rag.store import LanceStore
+from canopy_rag.store import LanceStore, MemoryLimits
 from canopy_rag.store import lance as lance_module
 from canopy_rag.testing.memory_store import MemoryStore
 from canopy_rag.testing.store_contract import DIM, FINGERPRINT, make_entry, make_item, unit
@@ -155,6 +155,46 @@ def test_an_open_store_sees_what_another_one_writes(tmp_path: Path) -> None:
     assert [found.item.source.uri for found in server.search(unit(0, 1), 5)] == ["b"]
 
 
+@pytest.mark.parametrize("resident_bytes", [0, 1 << 30])
+def test_a_store_that_is_searched_often_sees_every_commit_of_another_one(
+    tmp_path: Path, resident_bytes: int
+) -> None:
+    """Also one that follows so closely that the folder's time stamp does not move."""
+    folder = tmp_path / "index"
+    writer = LanceStore.create(folder, FINGERPRINT)
+    fill(writer, random_entries(40))
+    server = LanceStore.open(folder, limits=MemoryLimits(resident_bytes=resident_bytes))
+    exact = MemoryStore(FINGERPRINT)
+    fill(exact, random_entries(40))
+    for n in range(12):
+        change = [make_entry(make_item("d1", n, text=f"Number {n}. Yes."), unit(1, n))]
+        fill(writer, change)
+        fill(exact, change)
+        if n % 4 == 3:
+            writer.compact()
+        for _ in range(12):
+            found, wanted = server.search(unit(1), 10), exact.search(unit(1), 10)
+            assert [f.hit for f in found] == [w.hit for w in wanted]
+            assert [f.item for f in found] == [w.item for w in wanted]
+            for f, w in zip(found, wanted, strict=True):
+                assert np.array_equal(f.nodes.rows, w.nodes.rows)
+
+
+def test_rows_that_are_kept_in_memory_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LanceStore.create(tmp_path / "index", FINGERPRINT)
+    fill(store, random_entries(40))
+    expected = [found.item for found in store.search(unit(1), 5)]
+    for _ in range(20):
+        store.search(unit(1), 5)
+    monkeypatch.setattr(
+        "lancedb.table.LanceTable.take_row_ids", lambda *_: pytest.fail("it read the disk")
+    )
+    assert [found.item for found in store.search(unit(1), 5)] == expected
+    assert len(store.search(unit(1), 5, modalities=["table", "video"])) == 5
+
+
 def test_an_index_made_anew_in_the_same_place_is_seen(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     fill(LanceStore.create(folder, FINGERPRINT), [make_entry(make_item("a"), unit(1))])
@@ -203,7 +243,7 @@ def test_with_a_vector_index_the_best_are_those_of_an_exact_search(tmp_path: Pat
     fill(store, entries[:5000])
     store.compact()
     fill(store, entries[5000:])  # not in the index yet, found all the same
-    on_disk = LanceStore.open(tmp_path / "index", exact_bytes=0)
+    on_disk = LanceStore.open(tmp_path / "index", limits=MemoryLimits(exact_bytes=0))
     assert "vector" in on_disk.info()["indices"]
     for query in (unit(1), unit(1, -2, 3), unit(-1, 0, 0, 2)):
         for modalities in (None, ["table"], ["image", "video"]):
