@@ -17,7 +17,7 @@ from canopy_rag.ingest.pdf_layout import Line, joint
 from canopy_rag.ingest.pdf_page import Run
 from canopy_rag.ingest.pdf_rules import Box, Edge, union
 
-_BULLET = re.compile(r"[•■▪▫◦●○‣⁃∙·–—*☐☒✓]\s")
+_BULLET = re.compile(r"[-•■▪▫◦●○‣⁃∙·–—*☐☒✓]\s")
 _NUMBERED = re.compile(r"\(?([0-9]{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)]\s")
 _CLOSED = re.compile(r"[.!?:;。！？؟।…]['\"”’»)\]]*$")
 _NOTE_MARK = re.compile(r"[\d*†‡§¹²³]")
@@ -263,6 +263,8 @@ def _starts(before: Line, line: Line, after: Line | None, sides: tuple[float, fl
     if closed and _NUMBERED.match(line.text):
         return True
     if line.box[0] - before.box[0] > 0.7 * size:
+        if _BULLET.match(before.text) or _NUMBERED.match(before.text):
+            return False
         # Hanging lines stay indented; the first line of a paragraph is followed by one at the left.
         return closed or after is None or line.box[0] - after.box[0] > 0.5 * size
     if closed and line.box[0] - left > 0.7 * size and abs(line.box[0] - before.box[0]) < 1:

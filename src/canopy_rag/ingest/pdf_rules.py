@@ -13,7 +13,7 @@ Placer = Callable[[float, float], tuple[float, float]]
 """From the page's own coordinates to those of the displayed page."""
 Matrix = tuple[float, float, float, float, float, float]
 
-MAX_PATH_POINTS = 20_000
+MAX_PATH_POINTS = 60_000
 """A page with more points in its paths is a drawing; its lines are not looked at."""
 _MAX_DEPTH = 5
 

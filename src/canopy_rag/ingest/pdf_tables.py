@@ -21,7 +21,8 @@ from canopy_rag.ingest.pdf_rules import Box, Edge, union
 
 SNAP = 3.0
 """Rules closer than this, in points, are the same one."""
-MAX_EDGES = 3000
+MAX_CROSSINGS = 200_000
+"""Upright times level rules, as many as no table has: a page with more is a drawing."""
 MAX_CELL_LINES = 12
 """A cell of more lines is a frame around text or a drawing, and its grid no table."""
 _LEADERS = re.compile(r"\s*\.{3,}$")
@@ -98,11 +99,14 @@ def _without_notes(grid: Grid) -> Grid:
 
 def _grids(edges: Sequence[Edge]) -> Iterator[Grid]:
     upright = [edge for edge in edges if not edge.horizontal]
-    if len(upright) < 2 or len(edges) - len(upright) < 2 or len(edges) > MAX_EDGES:
+    if len(upright) < 2 or len(edges) - len(upright) < 2:
         return
     plumber = require("pdfplumber.table", extra="index", feature="finding tables in PDF")
     merged = plumber.merge_edges([_plumbed(edge) for edge in edges], SNAP, SNAP, SNAP, SNAP)
     merged = [edge for edge in merged if max(edge["x1"] - edge["x0"], edge["height"]) > SNAP]
+    n_level = sum(edge["orientation"] == "h" for edge in merged)
+    if n_level * (len(merged) - n_level) > MAX_CROSSINGS:
+        return
     framed = merged + [edge for group in _connected(merged) for edge in _missing_frame(group)]
     framed = plumber.merge_edges(framed, SNAP, SNAP, SNAP, SNAP)
     crossings = plumber.edges_to_intersections(framed, SNAP, SNAP)

@@ -202,6 +202,21 @@ def test_paragraphs_part_at_gaps_and_at_indents(
     assert [part.split()[0] for part in text.split("\n\n")] == ["One", "Another", "An"]
 
 
+def test_lines_that_hang_below_a_bullet_belong_to_it(
+    save: Callable[[Draw], Path], options: IngestOptions
+) -> None:
+    def draw(document: FPDF) -> None:
+        for at, name in enumerate(("first", "second")):
+            document.text(60, 100 + 24 * at, f"- the {name} point of a list, which goes on")
+            document.text(75, 112 + 24 * at, f"below and is still the {name}")
+
+    text = text_of(read(save(draw), options))
+    assert text.split("\n\n") == [
+        f"- the {name} point of a list, which goes on below and is still the {name}"
+        for name in ("first", "second")
+    ]
+
+
 def test_running_lines_and_page_numbers_are_left_out(
     save: Callable[[Draw], Path], options: IngestOptions
 ) -> None:
