@@ -180,14 +180,21 @@ def json_value(path: Path) -> Any:
         raise DataError(f"{path.name} (line {error.lineno}): {reason}") from error
 
 
-def json_records(path: Path) -> Iterator[Record]:
+def json_records(path: Path, inside: str | None = None) -> Iterator[Record]:
     """Yield the objects of a JSON array, one at a time.
+
+    Args:
+        path: The file.
+        inside: The key of the array in an object that holds nothing else, as `{"data": [...]}`;
+            None: the file is the array.
 
     Raises:
         DataError: Naming file and place, if it is no JSON array of objects or ends too early.
     """
     with open_text(path) as stream:
         buffer = _Buffer(path, stream)
+        if inside is not None:
+            buffer.enter(inside)
         if buffer.next_char() != "[":
             raise DataError(f"{path.name}: must be a JSON array")
         buffer.skip(1)
@@ -201,6 +208,8 @@ def json_records(path: Path) -> Iterator[Record]:
                 raise buffer.error(f"record {number}", f"must be an object, got {shown(value)}")
             yield Record(path, f"record {number}", value)
         buffer.skip(1)
+        if inside is not None and buffer.next_char() == "}":
+            buffer.skip(1)
         if buffer.next_char():
             raise buffer.error("after the array", "nothing may follow")
 
@@ -268,6 +277,15 @@ class _Buffer:
 
     def skip(self, n_chars: int) -> None:
         self._at += n_chars
+
+    def enter(self, key: str) -> None:
+        """Take the beginning of an object up to the value of its first key, which must be `key`."""
+        if self.next_char() == "{":
+            self._at += 1
+            if self.value("its first key") == key and self.next_char() == ":":
+                self._at += 1
+                return
+        raise DataError(f"{self._path.name}: must be an object whose first key is {key!r}")
 
     def take_comma(self, where: str) -> None:
         char = self.next_char()
