@@ -26,7 +26,7 @@ class ExpectedFile:
     """Official name, relative to the benchmark's folder; may hold `*`."""
     what: str
     required: bool = False
-    """Whether nothing can be loaded without it. Where several forms exist none is required alone."""
+    """Whether nothing can be loaded without it; of several forms none is required alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
