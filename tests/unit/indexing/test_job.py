@@ -255,6 +255,13 @@ def test_progress_ends_with_all_done(bench: Bench, docs: Path) -> None:
     assert heard[0][2].endswith("0.txt")
 
 
+@pytest.fixture
+def spawnable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let worker processes import the parser of these tests."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))
+
+
+@pytest.mark.usefixtures("spawnable")
 def test_several_processes_give_the_same_index(bench: Bench, docs: Path, tmp_path: Path) -> None:
     for n in range(12):
         write(docs / f"{n}.txt", *(f"file {n} line {m}" for m in range(n)), "end")
@@ -269,6 +276,7 @@ def test_several_processes_give_the_same_index(bench: Bench, docs: Path, tmp_pat
     assert other.store.digest() == bench.store.digest()
 
 
+@pytest.mark.usefixtures("spawnable")
 def test_a_parser_that_kills_its_process_fails_its_file_alone(bench: Bench, docs: Path) -> None:
     for n in range(6):
         write(docs / f"{n}.txt", "CRASH" if n == 2 else "fine")
