@@ -62,8 +62,9 @@ def ask(
     Without --llm the answer quotes the best fragments; with a chat model it is written by the
     model from the evidence alone.
     """
-    from canopy_rag.api import Canopy, Index
+    from canopy_rag.api import Canopy
     from canopy_rag.cli.answering import show_answer, show_stream
+    from canopy_rag.cli.opening import open_index
 
     output = Output(as_json=as_json, quiet=quiet)
     flags = {
@@ -79,7 +80,7 @@ def ask(
         "encoder.name": encoder,
     }
     config = settings(offline=offline, output=output, flags=flags)
-    canopy = Canopy(Index.open(config=config), config=config)
+    canopy = Canopy(open_index(config, output, question), config=config)
     try:
         if stream:
             show_stream(output, canopy.stream(question), full=full)

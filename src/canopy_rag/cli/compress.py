@@ -99,10 +99,14 @@ def compress(
 
 def _each_line(output: Output, compressor: Compressor, query: str | None, k: int | None) -> bool:
     """Compress stdin line by line; return whether all went well."""
-    all_well = True
+    from canopy_rag.cli.opening import warn_of_language
+
+    all_well, warned = True, False
     for number, raw in _lines():
         try:
-            evidence = _compressed(compressor, _parsed(raw, query), k)
+            line = _parsed(raw, query)
+            warned = warned or warn_of_language(output, compressor.encoder, line.query)
+            evidence = _compressed(compressor, line, k)
         except CanopyError as error:
             all_well = False
             output.error(f"line {number}: {error}")

@@ -23,22 +23,29 @@ def config(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) ->
     if as_json:
         output.json({"settings": [_as_dict(*row) for row in rows], "keys": _keys()})
         return
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("setting", "value", "from"):
-        table.add_column(title, header_style="bold", overflow="fold")
+    from canopy_rag.cli.layout import columns
+
+    lines = [(Text("setting", "bold"), Text("value", "bold"), Text("from", "bold"))]
     for key, value, origin in rows:
         style = "dim" if origin == DEFAULT else "green"
-        table.add_row(key, Text("unset" if value is None else str(value)), Text(origin, style))
+        lines.append((Text(key), Text(_shown(value)), Text(origin, style)))
     for name, state in _keys().items():
-        table.add_row(name, Text(state), Text("environment" if state != "unset" else "", "green"))
-    output.show(table)
+        origin = "environment" if state != "unset" else DEFAULT
+        lines.append((Text(name), Text(state), Text(origin, "dim")))
+    output.show(*columns(lines))
     output.note(
         f"Set one in the environment, as {variable('retrieval.k')}=5, or in canopy.toml:\n"
         "  [retrieval]\n  k = 5"
     )
+
+
+def _shown(value: Any) -> str:
+    """Return a value as canopy.toml has it; None is no value there."""
+    if value is None:
+        return "unset"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _as_dict(key: str, value: Any, origin: str) -> dict[str, Any]:

@@ -35,20 +35,25 @@ def doctor(
     if as_json:
         output.json({"ok": not is_broken, "checks": [check.to_dict() for check in checks]})
     else:
-        output.show(*(_line(check, unicode=output.unicode) for check in checks))
+        for check in checks:
+            output.show(*_lines(output, check))
         output.show("")
         output.show("Something that every command needs is broken." if is_broken else "All well.")
     if is_broken:
         raise typer.Exit(1)
 
 
-def _line(check: Check, *, unicode: bool) -> Text:
+def _lines(output: Output, check: Check) -> list[Text]:
     from rich.text import Text
 
-    marks = {"ok": "✓", "missing": "-", "broken": "✗"} if unicode else {}
+    from canopy_rag.cli.layout import block
+
+    marks = {"ok": "✓", "missing": "-", "broken": "✗"} if output.unicode else {}
     style = {"ok": "green", "missing": "yellow", "broken": "bold red"}[check.state]
     mark = marks.get(check.state, check.state)
-    line = Text.assemble((f"{mark} ", style), (f"{check.name:<14}", "bold"), check.detail)
+    label = Text.assemble((f"{mark} ", style), (f"{check.name:<14}", "bold"))
+    lines = block(output, Text(check.detail), label.cell_len)
     if check.remedy:
-        line.append(f"\n{' ' * (len(mark) + 15)}{check.remedy}", "dim")
-    return line
+        lines += block(output, Text(check.remedy, "dim"), label.cell_len)
+    lines[0] = label.append_text(lines[0][label.cell_len :])
+    return lines

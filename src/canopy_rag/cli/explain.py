@@ -52,8 +52,8 @@ def explain(
     node itself; one without such a child is kept whole. Nodes under a kept or a dropped one were
     not looked at and are only counted. A budget is applied after this, when evidence is written.
     """
-    from canopy_rag.api import Index
     from canopy_rag.cli.drawing import drawings
+    from canopy_rag.cli.opening import open_index
 
     output = Output(as_json=as_json, quiet=quiet)
     flags = {
@@ -65,7 +65,7 @@ def explain(
         "encoder.name": encoder,
     }
     config = settings(offline=offline, output=output, flags=flags)
-    explained = Index.open(config=config).explain(query, item=item)
+    explained = open_index(config, output, query).explain(query, item=item)
     if as_json:
         output.json([as_dict(each) for each in explained])
     elif not explained:

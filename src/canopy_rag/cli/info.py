@@ -15,9 +15,10 @@ def info(
     debug: Debug = False,
 ) -> None:
     """Show what an index holds: items by modality, nodes, size, encoder, format."""
-    from rich.table import Table
+    from rich.text import Text
 
     from canopy_rag.api import Index
+    from canopy_rag.cli.layout import columns
 
     output = Output(as_json=as_json, quiet=quiet)
     config = settings(offline=offline, output=output, flags={"index.path": index})
@@ -26,17 +27,16 @@ def info(
     if as_json:
         output.json(about)
         return
-    table = Table.grid(padding=(0, 2))
     items = dict(about["items"])
-    table.add_row("index", str(opened.path))
-    table.add_row("items", f"{items.pop('total'):,}")
-    for modality, n in items.items():
-        table.add_row(f"  {modality}", f"{n:,}")
-    table.add_row("nodes", f"{about['nodes']:,}")
-    table.add_row("size", size(about["bytes"]))
-    table.add_row("encoder", str(about["encoder"]))
-    table.add_row("format", str(about["format_version"]))
-    table.add_row("digest", str(about["digest"]))
-    output.show(table)
+    rows = [("index", str(opened.path)), ("items", f"{items.pop('total'):,}")]
+    rows += [(f"  {modality}", f"{n:,}") for modality, n in items.items()]
+    rows += [
+        ("nodes", f"{about['nodes']:,}"),
+        ("size", size(about["bytes"])),
+        ("encoder", str(about["encoder"])),
+        ("format", str(about["format_version"])),
+        ("digest", str(about["digest"])),
+    ]
+    output.show(*columns([(Text(name, "bold"), Text(value)) for name, value in rows]))
     if not about["items"]["total"]:
         output.note("It is empty. Fill it with: canopy index FOLDER")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from canopy_rag.cli.output import Output
@@ -24,6 +26,19 @@ def block(output: Output, text: Text, indent: int, first: int | None = None) -> 
         line.rstrip()
         spaces = indent if lines or first is None else first
         lines.append(Text(" " * spaces).append_text(line))
+    return lines
+
+
+def columns(rows: Sequence[Sequence[Text]]) -> list[Text]:
+    """Return rows of cells as lines, with the cells of a column below each other."""
+    widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    lines: list[Text] = []
+    for row in rows:
+        line = Text()
+        for cell, width in zip(row, widths, strict=True):
+            line.append_text(cell).append(" " * (width - cell.cell_len + 2))
+        line.rstrip()
+        lines.append(line)
     return lines
 
 

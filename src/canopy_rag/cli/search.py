@@ -43,7 +43,7 @@ def search(
 
     One round, no chat model: the query's vector is the only model call.
     """
-    from canopy_rag.api import Index
+    from canopy_rag.cli.opening import open_index
     from canopy_rag.cli.showing import show_evidence
 
     output = Output(as_json=as_json, quiet=quiet)
@@ -56,7 +56,7 @@ def search(
         "encoder.name": encoder,
     }
     config = settings(offline=offline, output=output, flags=flags)
-    evidence = Index.open(config=config).search(query)
+    evidence = open_index(config, output, query).search(query)
     if as_json:
         output.json(evidence.to_dict())
     else:

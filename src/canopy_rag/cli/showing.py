@@ -35,7 +35,8 @@ def show_evidence(output: Output, evidence: Evidence, *, full: bool = False) -> 
         full: Whole fragments; otherwise the first lines of each.
     """
     if not evidence.entries:
-        output.show("Nothing was found: the index is empty, or holds nothing of that kind.")
+        output.show("Nothing was found: the index is empty.")
+        return
     numbers = iter(evidence.fragments)
     for shown in evidence.entries:
         fragments = [next(numbers) for _ in shown.kept]
@@ -45,6 +46,8 @@ def show_evidence(output: Output, evidence: Evidence, *, full: bool = False) -> 
 
 def show_totals(output: Output, evidence: Evidence) -> None:
     """Write how many tokens the evidence has, of how many, and what degraded."""
+    if not evidence.entries:
+        return
     n_items, n_fragments = len(evidence.entries), len(evidence.fragments)
     size = of(evidence.tokens, evidence.tokens_full)
     counted = "" if evidence.meter.exact else ", estimated"

@@ -122,3 +122,27 @@ def test_info_tells_what_the_index_holds(run, index: str) -> None:
     assert about["encoder"] == "hashing"
     done = run("info", "--index", index)
     assert "hashing" in done.out
+
+
+def test_a_query_in_a_language_that_the_encoder_does_not_know_is_warned_of(
+    run, index: str, monkeypatch
+) -> None:
+    monkeypatch.setattr(
+        "canopy_rag.testing.hashing.HashingEncoder.languages", frozenset({"en"}), raising=True
+    )
+    done = run("search", "今天天气很好。", "--index", index, "--json")
+    assert done.json["items"]
+    assert "warning: the encoder 'hashing' was trained for English" in done.err
+    assert run("search", "今天天气很好。", "--index", index, "--quiet").err == ""
+    assert "warning" not in run("search", "hives", "--index", index).err
+
+
+def test_an_empty_index_is_told(run, tmp_path) -> None:
+    (tmp_path / "none").mkdir()
+    assert run("index", str(tmp_path / "none"), "--encoder", "hashing").code == 0
+    for command in ("search", "explain"):
+        done = run(command, "hives")
+        assert (done.code, done.out) == (0, "Nothing was found: the index is empty.\n")
+    assert run("search", "hives", "--json").json["items"] == []
+    assert run("explain", "hives", "--json").json == []
+    assert run("info").code == 0
