@@ -13,6 +13,7 @@ from canopy_rag import __version__
 from canopy_rag.cli.ask import ask
 from canopy_rag.cli.compress import compress
 from canopy_rag.cli.config import config
+from canopy_rag.cli.datasets import datasets
 from canopy_rag.cli.demo import demo
 from canopy_rag.cli.doctor import doctor
 from canopy_rag.cli.explain import explain
@@ -81,7 +82,7 @@ def _root(
     pass
 
 
-for _command in (index, search, ask, explain, compress, info, config, doctor, demo):
+for _command in (index, search, ask, explain, compress, info, config, doctor, demo, datasets):
     app.command()(_command)
 
 

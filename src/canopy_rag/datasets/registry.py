@@ -57,7 +57,7 @@ def parse_place(text: str) -> tuple[Benchmark, Path]:
     name, equals, path = text.partition("=")
     if not equals or not path:
         known = name in _MODULES
-        hint = f"{name}=FOLDER" if known else "such as nq=data/nq"
+        hint = f"such as {name}=FOLDER" if known else "such as nq=data/nq"
         raise ConfigError(f"{text!r}: must be NAME=PATH, {hint}")
     return benchmark(name), Path(path).expanduser()
 
