@@ -13,6 +13,8 @@ class GoldSpan:
     start: float
     """Begin of the half-open interval, in the item's unit."""
     stop: float
+    """Its end. Equal to `start` where the item is known to hold evidence, but no place in it, or
+    only what is always shown (a table's header): the item is wanted, and no leaf of it is gold."""
     column: int | None = None
     """The gold cell's column, 0-based, in a table; None for whole rows and other items."""
     hop: int | None = None

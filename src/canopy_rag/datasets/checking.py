@@ -49,7 +49,7 @@ def check(loaded: Loaded, on_items: Callable[[int], None] | None = None) -> Chec
         problems += [
             f"question {question_id}: gold [{start:g}, {stop:g}) is not inside item {item.id}"
             for start, stop, question_id in missing.pop(item.id, ())
-            if not root.start <= start < stop <= root.stop
+            if not root.start <= start <= stop <= root.stop
         ]
         if on_items and number % 1000 == 0:
             on_items(number)
