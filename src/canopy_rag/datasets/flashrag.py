@@ -47,7 +47,7 @@ def load(folder: Path, splitter: SentenceSplitter) -> Loaded:
         n_without += not gold
         if any(uri not in lengths for uri, _ in gold):
             keeping.omit(question_id, NO_ITEM)
-        elif any(not 0 <= span.start < span.stop <= lengths[uri] for uri, span in gold):
+        elif any(not 0 <= span.start <= span.stop <= lengths[uri] for uri, span in gold):
             keeping.omit(question_id, OUTSIDE)
         else:
             keeping.keep(_question(question_id, record, [span for _, span in gold]))
@@ -209,7 +209,7 @@ def _written(question: Question, row_starts: dict[str, list[int]]) -> dict[str, 
         start, stop = int(span.start), int(span.stop)
         starts = row_starts[span.item_id]
         if starts:
-            start, stop = starts[start], starts[stop] - 1
+            start, stop = starts[start], starts[stop] - 1 if start < stop else starts[start]
         entry = {"id": span.item_id, "start": start, "stop": stop, "hop": span.hop}
         gold.append({key: value for key, value in entry.items() if value is not None})
     record: dict[str, Any] = {
