@@ -8,6 +8,7 @@ from collections.abc import Iterable
 Interval = tuple[int, int]
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
+_IN_NUMBER = re.compile(r"\d[.,:]\d")
 # One character may be written as another of these.
 _ALIKE = ("-‐‑‒–—−", "'’‘ʼ`´", '"“”„«»')
 # Scripts that put no space between words: a word border cannot be seen there.
@@ -70,11 +71,15 @@ def _pattern(answer: str) -> re.Pattern[str] | None:
 
 def _gap(answer: str, left: re.Match[str], right: re.Match[str]) -> str:
     """Return what may stand between two tokens: nothing inside a number such as `4.5`."""
-    ends, begins = answer[left.end() - 1], answer[right.start()]
     if left.end() < right.start():
-        return r"\s+" if ends.isalnum() and begins.isalnum() else r"\s*"
-    in_number = (ends.isdecimal() and begins in ".,:") or (ends in ".,:" and begins.isdecimal())
-    return "" if in_number else r"\s*"
+        in_words = answer[left.end() - 1].isalnum() and answer[right.start()].isalnum()
+        return r"\s+" if in_words else r"\s*"
+    # The three characters around the place, such as `4.5`, on either side of the mark.
+    around = (
+        answer[left.end() - 1 : right.start() + 2],
+        answer[left.end() - 2 : right.start() + 1],
+    )
+    return "" if any(map(_IN_NUMBER.fullmatch, around)) else r"\s*"
 
 
 def _written(token: str) -> str:
