@@ -1,0 +1,1 @@
+"""Official metrics, diagnostics of refinement, intervals and plots."""
