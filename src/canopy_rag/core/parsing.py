@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,9 @@ from canopy_rag.core.errors import OutputParseError
 _CITATION = re.compile(
     r"[\[［【]\^?(?P<list>\d{1,6}(?:\s*(?:,|;|、|，|-|–|—|and)\s*\d{1,6})*)\s*[\]］】]"
 )
+# Quoted strings, an unfinished one too, stay as they are.
+_PYTHON = re.compile(r'"(?:[^"\\]|\\.)*+"?|\b(?:True|False|None)\b', re.DOTALL)
+_JSON_OF = {"True": "true", "False": "false", "None": "null"}
 _RANGE = re.compile(r"(\d+)(?:\s*[-–—]\s*(\d+))?")
 
 
@@ -87,19 +91,50 @@ def json_object(text: str) -> dict[str, Any]:
     >>> json_object('Sure: ```json {"sufficient": true} ```')
     {'sufficient': True}
     """
-    decoder = json.JSONDecoder(strict=False)
-    position = text.find("{", max(0, text.rfind("</think>")))
-    while position >= 0:
-        try:
-            parsed: dict[str, Any] = decoder.raw_decode(text, position)[0]
-        except (ValueError, RecursionError):
-            # Not an object inside it, which would be taken for the whole.
-            position = text.find("{", _end_of_block(text, position))
-        else:
-            return parsed
+    for parsed in json_objects(text):
+        return parsed
     raise OutputParseError(
         f"expected a JSON object, got {text[:80]!r}{'...' if len(text) > 80 else ''}", raw=text
     )
+
+
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects of a reply in order, not those inside others.
+
+    Python's `True`, `False` and `None` are understood; an object that names a field twice is none.
+
+    Args:
+        text: As for `json_object`.
+
+    >>> list(json_objects('{"a": 1} or {not JSON} or {"a": True}'))
+    [{'a': 1}, {'a': True}]
+    """
+    position = text.find("{", max(0, text.rfind("</think>")))
+    while position >= 0:
+        stop = _end_of_block(text, position)
+        block = _PYTHON.sub(lambda found: _JSON_OF.get(found[0], found[0]), text[position:stop])
+        try:
+            parsed: dict[str, Any] = _DECODER.raw_decode(block)[0]
+        except (ValueError, RecursionError):
+            pass  # not an object inside it, which would be taken for the whole
+        else:
+            yield parsed
+        position = text.find("{", stop)
+
+
+def unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of a JSON object, as `object_pairs_hook`.
+
+    Raises:
+        ValueError: If one is named twice, as it is open which of them is meant.
+    """
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("a field is named twice")
+    return fields
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=unique_fields)
 
 
 def _end_of_block(text: str, start: int) -> int:

@@ -9,11 +9,12 @@ tag, gets a space inside, in the prompt only: records keep the text as it is.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import Any, Literal
 
 from canopy_rag.core.protocols import MediaPart, Message
 
@@ -22,6 +23,7 @@ ReaderStyle = Literal["cited", "short"]
 _FIELD = re.compile(r"\{(\w+)\}")
 _BREAK = "\n---\n"
 _CODE_CHARS = 16
+_MAX_REPLY_CHARS = 4000
 
 # Control tokens by family: `<|im_start|>` (ChatML, Llama 3, Qwen, Phi, gpt-oss) and DeepSeek's with
 # a full-width bar; `<start_of_turn>` and other bare tags (Gemma, Llama 2, SmolVLM, InternVL, T5,
@@ -93,6 +95,41 @@ def reader_messages(
     return evidence_messages(f"reader_{style}", evidence_parts, question=question)
 
 
+def critic_messages(
+    question: str, evidence_parts: Sequence[str | MediaPart], queries: Sequence[str]
+) -> tuple[Message, ...]:
+    """Return what the critic is asked (P7).
+
+    Args:
+        question: The user's question.
+        evidence_parts: Rendered evidence in order, without fragment numbers: it cites nothing.
+        queries: What was searched so far, the question included.
+    """
+    searched = "\n".join(f"- {' '.join(query.split())}" for query in queries)
+    return evidence_messages("critic", evidence_parts, question=question, queries=searched)
+
+
+def aggregate_messages(question: str) -> tuple[Message, ...]:
+    """Return what the aggregate classifier is asked: the question alone (P6)."""
+    return _question_messages("aggregate", question=question)
+
+
+def router_messages(query: str) -> tuple[Message, ...]:
+    """Return what the modality router is asked: the query alone (P8)."""
+    return _question_messages("router", query=query)
+
+
+def repair_messages(reply: str, schema: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Return what a model is asked to make of a reply that is not of its schema (D15).
+
+    Args:
+        reply: As it came; its beginning is shown.
+        schema: JSON schema of the object that it should have been.
+    """
+    shown = reply[:_MAX_REPLY_CHARS]
+    return evidence_messages("repair", [shown], schema=json.dumps(schema))
+
+
 def evidence_messages(
     name: str, evidence_parts: Sequence[str | MediaPart], **fields: str
 ) -> tuple[Message, ...]:
@@ -120,6 +157,16 @@ def evidence_messages(
     return (
         Message(role="system", content=(_filled(system.rstrip(), safe),)),
         Message(role="user", content=content),
+    )
+
+
+def _question_messages(name: str, **fields: str) -> tuple[Message, ...]:
+    """Return the messages of a prompt that shows no evidence."""
+    safe = {field: neutral(value) for field, value in fields.items()}
+    system, _, user = render(name, **safe).partition(_BREAK)
+    return (
+        Message(role="system", content=(system.rstrip(),)),
+        Message(role="user", content=(user.lstrip(),)),
     )
 
 
