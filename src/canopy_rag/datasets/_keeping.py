@@ -54,7 +54,7 @@ class Keeping:
     ) -> Loaded:
         """Return what was read."""
         again = [
-            f"{file}: {n:,} questions came before in another file and are not counted again"
+            f"{file}: questions that came before in another file are not counted again ({n:,})"
             for file, n in self._n_again.items()
         ]
         return Loaded(

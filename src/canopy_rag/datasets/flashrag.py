@@ -51,7 +51,7 @@ def load(folder: Path, splitter: SentenceSplitter) -> Loaded:
             keeping.omit(question_id, OUTSIDE)
         else:
             keeping.keep(_question(question_id, record, [span for _, span in gold]))
-    notes = [f"{n_without:,} {NO_GOLD}"] if n_without else []
+    notes = [f"{NO_GOLD} ({n_without:,})"] if n_without else []
     return keeping.loaded(_NAME, lambda: _items(files, splitter), notes)
 
 

@@ -19,7 +19,7 @@ _NAME = "jsonl"
 NO_ITEM = "its gold names an item that is not there"
 OUTSIDE = "its gold lies outside the item"
 NO_QUOTE = "a quote of its gold is not in the item"
-NO_GOLD = "questions name no gold: their answers can be judged, but not their evidence"
+NO_GOLD = "questions without gold can be judged by their answers, not by their evidence"
 
 
 class _NotLocatedError(Exception):
@@ -71,7 +71,7 @@ def load(folder: Path, splitter: SentenceSplitter) -> Loaded:
             keeping.omit(question_id, str(error))
             continue
         keeping.keep(_question(question_id, record, spans, [each.uri for each in gold]))
-    notes = [f"{n_without:,} {NO_GOLD}"] if n_without else []
+    notes = [f"{NO_GOLD} ({n_without:,})"] if n_without else []
     return keeping.loaded(_NAME, lambda: _items(files, splitter), notes)
 
 
