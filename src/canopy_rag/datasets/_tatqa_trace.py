@@ -53,7 +53,7 @@ def trace(
         (order, *span)
         for each in wanted
         for order, text in paragraphs.items()
-        for span in answer_spans(text, each.strip())
+        for span in answer_spans(text, each.strip(" :"))
     }
     return Evidence(tuple(sorted(cells)), tuple(sorted(spans)))
 

@@ -176,8 +176,9 @@ def _reference(part: Record) -> tuple[float, float] | None:
     return None if start is None or stop is None else _whole_seconds(start, stop)
 
 
-def _whole_seconds(start: float, stop: float) -> tuple[float, float]:
-    """Return an interval of at least the second in which it begins."""
+def _whole_seconds(begin: float, end: float) -> tuple[float, float]:
+    """Return an interval of at least the second in which it begins; one has its ends swapped."""
+    start, stop = sorted((begin, end))
     return start, max(stop, start + 1)
 
 
@@ -207,13 +208,11 @@ def _merged(own: Sequence[_Asked], files: Sequence[Path], keeping: Keeping) -> l
         candidates = waiting.get((question.video, question.options), [])
         # Options such as (yes, no) come again in a video, the time does not.
         same = next((each for each in candidates if each[1].time == question.time), None)
-        if same is None and len(candidates) == 1:
-            same = candidates[0]
         if same is None:
             keeping.omit(question.id, NOT_REWRITTEN)
         else:
             candidates.remove(same)
-            merged.append(replace(question, text=same[1].text, time=same[1].time))
+            merged.append(replace(question, text=same[1].text))
     rest = [each for group in waiting.values() for each in group]
     return merged + [asked for path, asked in rest if keeping.is_new(asked.id, path)]
 
