@@ -15,6 +15,7 @@ from canopy_rag.cli.compress import compress
 from canopy_rag.cli.config import config
 from canopy_rag.cli.datasets import datasets
 from canopy_rag.cli.demo import demo
+from canopy_rag.cli.diagnose import diagnose
 from canopy_rag.cli.doctor import doctor
 from canopy_rag.cli.explain import explain
 from canopy_rag.cli.index import index
@@ -82,7 +83,19 @@ def _root(
     pass
 
 
-for _command in (index, search, ask, explain, compress, info, config, doctor, demo, datasets):
+for _command in (
+    index,
+    search,
+    ask,
+    explain,
+    compress,
+    info,
+    config,
+    diagnose,
+    doctor,
+    demo,
+    datasets,
+):
     app.command()(_command)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -41,7 +42,7 @@ def show_report(output: Output, report: IndexReport, index: Index) -> None:
         if report.indexed or report.replaced or report.removed:
             output.show(Text.assemble(("items  ", "bold"), _holdings(index)))
         output.show(Text.assemble(("index  ", "bold"), str(index.path)))
-    for note in report.notes:
+    for note in _gathered(report.notes):
         output.warn(one_line(note))
     for failure in report.failed:
         output.error(f"{one_line(failure.path)}: {one_line(failure.reason)}")
@@ -60,3 +61,17 @@ def _holdings(index: Index) -> str:
         count(items[modality], modality) for modality in MODALITIES if items.get(modality)
     ]
     return f"{items['total']:,}: {', '.join(by_modality)}"
+
+
+def _gathered(notes: Sequence[str]) -> list[str]:
+    """Return notes with those that many files share said once."""
+    sources: dict[str, list[str]] = {}
+    for note in notes:
+        uri, _, message = note.partition(": ")
+        sources.setdefault(message, []).append(uri)
+    return [
+        f"{uris[0]}: {message}"
+        if len(uris) == 1
+        else f"{len(uris):,} files, {uris[0]} first: {message}"
+        for message, uris in sources.items()
+    ]

@@ -14,6 +14,8 @@ from canopy_rag.core.render import Cut, node_body
 from canopy_rag.core.trees import leaves
 
 Cap = Literal["margin", "tail"]
+FILL_TRIES = 16
+"""Leaves tried to fill a budget; each costs a count of the evidence's tokens."""
 Fragment = tuple[int, int]
 """Position of an entry, and one of its kept nodes."""
 
@@ -21,14 +23,15 @@ Fragment = tuple[int, int]
 def fit(evidence: Evidence, budget: int | None, cap: Cap = "margin") -> Evidence:
     """Return evidence of at most `budget` tokens, media included; never empty if it was not.
 
-    Fragments are removed until the rest fits: with `margin` those that stand out least from the
-    retrieved items' mean similarity first, which is the order of similarity; with `tail` the
-    latest retrieved first (the paper's rule, P9). The margin over the parent alone, which D8 names,
-    loses far more gold at the same budget (`benchmarks/budget.py`): a good leaf of a good parent
-    stands out little from it. If not even one fragment fits,
-    headings are dropped; then the most similar leaf that fits is taken; then the most similar one
-    is cut at a word. Each of these three is recorded as a `Fallback`. Ties: the later fragment
-    goes first.
+    Fragments are removed until the rest fits, and what then is left of the budget is filled with
+    single leaves of those removed. With `margin` the fragments that stand out least from the
+    retrieved items' mean similarity go first, which is the order of similarity, and the most
+    similar leaves come back. (The margin over the parent alone, which D8 names, loses far more gold
+    at the same budget: `benchmarks/bench_budget.py`.) With `tail` the latest retrieved go first,
+    and the first of them is cut between leaves (the paper's rule, P9).
+
+    If not even one leaf fits, headings are dropped; then the most similar leaf is cut at a word.
+    Both are recorded as a `Fallback`. Ties: the later fragment goes first.
 
     Args:
         evidence: What would be shown without a limit.
@@ -48,13 +51,14 @@ def fit(evidence: Evidence, budget: int | None, cap: Cap = "margin") -> Evidence
     if _certainly_fits(evidence, budget) or evidence.tokens <= budget:
         return evidence
     order = _removal_order(evidence, cap)
-    fitted = _fewest_removed(evidence, order, budget)
+    bare = replace(evidence, bare=True)
+    fitted = _fitted(evidence, order, budget, cap)
     if fitted is not None:
         return fitted
-    bare = _fewest_removed(replace(evidence, bare=True), order, budget)
-    if bare is not None:
-        return _noted(bare, f"headings dropped: no fragment fits {budget} tokens with them")
-    return _smallest(replace(evidence, bare=True), budget)
+    fitted = _fitted(bare, order, budget, cap)
+    if fitted is not None:
+        return _noted(fitted, f"headings dropped: nothing fits {budget} tokens with them")
+    return _cut_short(bare, budget)
 
 
 def never_longer(shown: Shown, meter: Meter) -> Shown:
@@ -103,41 +107,77 @@ def _removal_order(evidence: Evidence, cap: Cap) -> list[Fragment]:
     )
 
 
-def _fewest_removed(evidence: Evidence, order: Sequence[Fragment], budget: int) -> Evidence | None:
-    """Return the evidence with the fewest leading fragments of `order` removed, or None.
+def _fitted(
+    evidence: Evidence, order: Sequence[Fragment], budget: int, cap: Cap
+) -> Evidence | None:
+    """Return what fits, whole fragments first, then leaves; None if not even one leaf does."""
+    removed = _n_removed(evidence, order, budget)
+    chosen = list(order[removed:])
+    for leaf in _fillers(evidence, order[:removed], cap):
+        if _showing(evidence, [*chosen, leaf]).tokens <= budget:
+            chosen.append(leaf)
+        elif cap == "tail":
+            break
+    fitted = _showing(evidence, chosen)
+    return fitted if _has_content(fitted) else None
+
+
+def _n_removed(evidence: Evidence, order: Sequence[Fragment], budget: int) -> int:
+    """Return how many leading fragments of `order` must go for the rest to fit.
 
     Fewer fragments are almost always fewer tokens (an elision mark may come), so bisection finds
     the border and a walk makes sure of it.
     """
-    low, high = 0, len(order) - 1
+    low, high = 0, len(order)
     while low < high:
         middle = (low + high) // 2
-        if _without(evidence, order[:middle]).tokens <= budget:
+        if _showing(evidence, order[middle:]).tokens <= budget:
             high = middle
         else:
             low = middle + 1
-    for removed in range(low, len(order)):
-        candidate = _without(evidence, order[:removed])
-        if candidate.tokens <= budget and _has_content(candidate):
-            return candidate
-    return None
+    while low < len(order) and _showing(evidence, order[low:]).tokens > budget:
+        low += 1
+    return low
 
 
-def _without(evidence: Evidence, removed: Sequence[Fragment]) -> Evidence:
-    gone = set(removed)
-    entries: list[Shown] = []
-    left_out = list(evidence.left_out)
-    for position, entry in enumerate(evidence.entries):
-        kept = tuple(node for node in entry.kept if (position, node) not in gone)
-        if kept:
-            entries.append(replace(entry, kept=kept))
-        else:
-            left_out.append(LeftOut(item_id=entry.item.id, rank=entry.rank, reason="budget"))
-    return replace(evidence, entries=tuple(entries), left_out=tuple(left_out))
+def _fillers(evidence: Evidence, removed: Sequence[Fragment], cap: Cap) -> list[Fragment]:
+    """Return the leaves that may fill the rest of the budget, in the order to be tried."""
+    entries = evidence.entries
+    if cap == "tail":
+        cut = removed[-1:]
+        return [(at, leaf) for at, node in cut for leaf in leaves(entries[at].item.nodes, node)]
+    found = [(at, leaf) for at, node in removed for leaf in leaves(entries[at].item.nodes, node)]
+    found.sort(key=lambda each: (-entries[each[0]].value(each[1]), each))
+    return found[:FILL_TRIES]
 
 
-def _smallest(evidence: Evidence, budget: int) -> Evidence:
-    """Return the best leaf that fits, or the beginning of the best one, or words for pictures."""
+def _showing(evidence: Evidence, chosen: Sequence[Fragment]) -> Evidence:
+    """Return the evidence with the chosen nodes alone; items of which nothing is left are named."""
+    kept: dict[int, list[int]] = {}
+    for position, node in chosen:
+        kept.setdefault(position, []).append(node)
+    gone = tuple(
+        LeftOut(item_id=entry.item.id, rank=entry.rank, reason="budget")
+        for position, entry in enumerate(evidence.entries)
+        if position not in kept
+    )
+    entries = tuple(
+        _reduced(entry, tuple(sorted(kept[position])))
+        for position, entry in enumerate(evidence.entries)
+        if position in kept
+    )
+    return replace(evidence, entries=entries, left_out=evidence.left_out + gone)
+
+
+def _reduced(shown: Shown, kept: tuple[int, ...]) -> Shown:
+    """Return the item with these nodes; one that is no longer whole does not say that it is."""
+    if kept == shown.kept:
+        return shown
+    return replace(shown, kept=kept, why="image" if shown.why == "image" else "refined")
+
+
+def _cut_short(evidence: Evidence, budget: int) -> Evidence:
+    """Return the beginning of the best leaf, or words in the place of pictures."""
     if evidence.meter.count_media is not None:
         blind = replace(evidence, bare=False, meter=replace(evidence.meter, count_media=None))
         return _noted(fit(blind, budget), f"pictures left out: they do not fit {budget} tokens")
@@ -149,26 +189,12 @@ def _smallest(evidence: Evidence, budget: int) -> Evidence:
     ]
     found.sort(key=lambda each: (-evidence.entries[each[0]].value(each[1]), each))
     for position, leaf in found:
-        alone = _only(evidence, position, leaf, None)
-        if alone.tokens <= budget and _has_content(alone):
-            return _noted(alone, f"one leaf shown: nothing larger fits {budget} tokens")
-    for position, leaf in found:
         for cut in _cuts(evidence.entries[position], leaf):
-            alone = _only(evidence, position, leaf, cut)
+            alone = _showing(evidence, [(position, leaf)])
+            alone = replace(alone, entries=(replace(alone.entries[0], cut=cut),))
             if alone.tokens <= budget:
                 return _noted(alone, f"one leaf cut: no leaf fits {budget} tokens")
-    position, leaf = found[0]
-    return _noted(_only(evidence, position, leaf, None), f"nothing fits {budget} tokens")
-
-
-def _only(evidence: Evidence, position: int, leaf: int, cut: Cut | None) -> Evidence:
-    entry = replace(evidence.entries[position], kept=(leaf,), cut=cut)
-    others = tuple(
-        LeftOut(item_id=each.item.id, rank=each.rank, reason="budget")
-        for at, each in enumerate(evidence.entries)
-        if at != position
-    )
-    return replace(evidence, entries=(entry,), left_out=evidence.left_out + others)
+    return _noted(_showing(evidence, found[:1]), "there are no words to show")
 
 
 def _has_content(evidence: Evidence) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from canopy_rag.config import Config, EncoderConfig, IngestConfig, LLMConfig, llm_api_key
 from canopy_rag.core.evidence import Meter
 from canopy_rag.core.protocols import LLM, Encoder, Fingerprint, MediaPart, Store, TokenCounter
+from canopy_rag.core.render import node_body
 from canopy_rag.core.types import Item
 from canopy_rag.ingest.options import IngestOptions
 from canopy_rag.pipeline.loop import Loop
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from canopy_rag.indexing import IndexOptions, IndexReport, Progress
     from canopy_rag.store import LanceStore
 
+LANGUAGE_SAMPLE_CHARS = 4_000
+"""Read of each file to tell its language."""
+NOT_ENGLISH = (
+    "is not in English, and the encoder was trained for English; what is found and kept may be "
+    "wrong"
+)
 FRAME_PX = 250_000
 """Pixels of a video frame sent to a model: a segment shows up to eight."""
 PICTURE_TOKENS = 1024
@@ -137,12 +144,21 @@ class FileParser:
     """Reads one file; crosses to worker processes with its settings alone."""
 
     config: IngestConfig
+    english_only: bool = False
+    """Whether the encoder knows no other language; a text in one is noted."""
 
     def __call__(self, path: Path, uri: str, note: Callable[[str, str], None]) -> Iterator[Item]:
         """Yield the items of a file."""
         from canopy_rag.ingest import registry
+        from canopy_rag.text import looks_non_english
 
-        return registry.parse(path, uri, build_options(self.config, note))
+        sample = ""
+        for item in registry.parse(path, uri, build_options(self.config, note)):
+            if self.english_only and len(sample) < LANGUAGE_SAMPLE_CHARS:
+                sample += f"{node_body(item, item.nodes[0].start, item.nodes[0].stop)}\n"
+            yield item
+        if self.english_only and looks_non_english(sample[:LANGUAGE_SAMPLE_CHARS]):
+            note(uri, NOT_ENGLISH)
 
 
 def index_files(
@@ -161,7 +177,7 @@ def index_files(
     from canopy_rag.ingest import registry
 
     reader = SourceReader(
-        parse=FileParser(config.ingest),
+        parse=FileParser(config.ingest, encoder.languages == frozenset({"en"})),
         supports=registry.is_supported,
         companions=registry.sidecars,
         is_companion=registry.is_sidecar,

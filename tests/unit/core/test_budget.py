@@ -89,7 +89,26 @@ def test_the_best_leaf_that_fits_replaces_a_node_that_does_not():
     both = shown(item("e", "one two three four.", "five six."), [0.5, 0.4, 0.3], (0,), 1)
     fitted = fit(Evidence().add([both]), 4)
     assert fitted.text == "five six."
-    assert "one leaf shown" in fitted.fallbacks[0].reason
+    assert fitted.fallbacks == ()
+
+
+def test_what_is_left_of_the_budget_is_filled_with_the_best_leaves_of_what_went():
+    long = shown(
+        item("f", "one two three four five.", "six.", "seven eight nine."),
+        [0.6, 0.5, 0.3, 0.4, 0.55],
+        (0,),
+        1,
+    )
+    best = shown(item("g", "ten eleven."), [0.9], (0,), 2)
+    fitted = fit(Evidence().add([long, best]), 8)
+    assert fitted.text == "seven eight nine.\n\nten eleven."
+
+
+def test_the_tail_cap_cuts_the_first_fragment_it_removes_between_leaves():
+    long = shown(item("h", "one two.", "three four.", "five six."), [0.5] * 5, (0,), 2)
+    first = shown(item("i", "ten eleven."), [0.1], (0,), 1)
+    fitted = fit(Evidence().add([first, long]), 9, "tail")
+    assert fitted.text == "ten eleven.\n\none two. three four."
 
 
 def test_the_best_leaf_is_cut_at_a_word_when_none_fits():
