@@ -126,7 +126,7 @@ def test_unknown_names_are_refused_with_a_suggestion(
 
 def test_variables_that_are_no_settings_are_let_through() -> None:
     names = ("CANOPY_LLM_API_KEY", "CANOPY_SERVER_API_KEY", "CANOPY_SAMPLES", "OPENAI_API_KEY")
-    names += ("CANOPY_DEBUG", "CANOPY_LOCAL_GGUF")
+    names += ("CANOPY_DATA", "CANOPY_DEBUG", "CANOPY_LOCAL_GGUF")
     assert config.load({}, dict.fromkeys(names, "x")) == Config()
 
 

@@ -85,13 +85,15 @@ def _description(benchmark: Benchmark) -> dict[str, Any]:
 def _show_description(output: Output, benchmark: Benchmark) -> None:
     from rich.text import Text
 
-    from canopy_rag.cli.layout import columns
+    from canopy_rag.cli.layout import block
 
-    group = _GROUPS[benchmark.group]
-    output.show(Text.assemble((benchmark.name, "bold"), f"  {benchmark.title}, {group}"))
-    output.show(Text(f"  {benchmark.licence}  {benchmark.homepage}", "dim"))
-    rows = [(Text(f"  {each.path}", "cyan"), Text(each.what)) for each in benchmark.files]
-    output.show(*columns(rows), "")
+    output.show(Text.assemble((benchmark.name, "bold"), f"  {benchmark.title}"))
+    about = (_GROUPS[benchmark.group], benchmark.licence, benchmark.homepage)
+    output.show(*block(output, Text("; ".join(filter(None, about)), "dim"), indent=2))
+    for each in benchmark.files:
+        line = Text.assemble((each.path, "cyan"), f"  {each.what}")
+        output.show(*block(output, line, indent=4, first=2))
+    output.show("")
 
 
 def _report(output: Output, benchmark: Benchmark, folder: Path, *, quick: bool) -> dict[str, Any]:
@@ -140,7 +142,7 @@ def _counting(output: Output) -> Any:
 def _show_report(output: Output, report: dict[str, Any]) -> None:
     from rich.text import Text
 
-    from canopy_rag.cli.layout import columns
+    from canopy_rag.cli.layout import block
 
     questions, splits = report["questions"], report["splits"]
     rows = [("kept", f"{questions['kept']:,} of {count(questions['total'], 'question')}")]
@@ -158,8 +160,10 @@ def _show_report(output: Output, report: dict[str, Any]) -> None:
     sizes = ", ".join(f"{part} {n:,}" for part, n in splits.items() if part != "how")
     rows.append(("split", f"{sizes} ({splits['how']})"))
     output.show(Text(f"{report['name']}  {report['path']}", "bold"))
-    output.show(*columns([(Text(f"  {name}"), Text(one_line(value))) for name, value in rows]), "")
+    for name, value in rows:
+        output.show(*block(output, Text(f"{name:<6}{one_line(value)}"), indent=8, first=2))
+    output.show("")
     for note in report["notes"]:
-        output.warn(one_line(note))
+        output.warn(f"{report['name']}: {one_line(note)}")
     for problem in report["problems"]:
-        output.error(one_line(problem))
+        output.error(f"{report['name']}: {one_line(problem)}")

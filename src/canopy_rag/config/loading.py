@@ -18,7 +18,13 @@ DEFAULT_FILE = Path("canopy.toml")
 """Read from the working directory when it is there."""
 
 _SHORT = {"CANOPY_INDEX": "index.path"}
-_NO_SETTINGS = SECRETS | {"CANOPY_CONFIG", "CANOPY_DEBUG", "CANOPY_LOCAL_GGUF", "CANOPY_SAMPLES"}
+_NO_SETTINGS = SECRETS | {
+    "CANOPY_CONFIG",
+    "CANOPY_DATA",
+    "CANOPY_DEBUG",
+    "CANOPY_LOCAL_GGUF",
+    "CANOPY_SAMPLES",
+}
 
 
 def load(

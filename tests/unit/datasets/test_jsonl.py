@@ -175,3 +175,11 @@ def test_a_folder_without_questions_is_told(write, tmp_path: Path, splitter) -> 
     write("data.jsonl", [TEXT])
     with pytest.raises(DataError, match="a line that has 'question'"):
         load(tmp_path, splitter)
+
+
+def test_the_example_of_the_documentation_is_read(write, tmp_path: Path, splitter, shown) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/datasets.md").read_text("utf-8")
+    example = page.partition("```json\n")[2].partition("```")[0]
+    write("data.jsonl", example)
+    loaded = load(tmp_path, splitter)
+    assert shown(loaded, loaded.questions[0]) == ["lit in 1863", "Ann"]
