@@ -243,6 +243,8 @@ class Completion:
     """Whether the reply ended at `max_tokens`."""
     tokens_are: Literal["exact", "estimated"] = "exact"
     """Estimated when the server did not tell the usage."""
+    cost: float | None = None
+    """In the currency of the configured prices; None without prices."""
 
 
 @runtime_checkable
@@ -272,8 +274,15 @@ class LLM(Protocol):
         """
         ...
 
-    def stream(self, request: ChatRequest) -> AsyncIterator[str]:
+    def stream(
+        self, request: ChatRequest, ended: Callable[[Completion], None] | None = None
+    ) -> AsyncIterator[str]:
         """Yield the pieces of one reply as they come.
+
+        Args:
+            request: What to answer.
+            ended: Called once with the whole reply and its cost, after the last piece of a stream
+                that did not break and was not left early.
 
         Raises:
             LLMError: When the stream breaks.
@@ -281,7 +290,14 @@ class LLM(Protocol):
         ...
 
     async def count_tokens(self, text: str) -> int | None:
-        """Return the exact number of tokens of `text`, or None if the server cannot tell."""
+        """Return the exact number of tokens of `text`, or None if nobody can tell."""
+        ...
+
+    async def media_tokens(self, width: int, height: int) -> int | None:
+        """Return the tokens of a picture of that many pixels, as it is sent, markers included.
+
+        None if nobody can tell, or the model sees none.
+        """
         ...
 
     async def aclose(self) -> None:

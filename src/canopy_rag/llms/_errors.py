@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator, Mapping
 from email.utils import parsedate_to_datetime
 from time import time
-
-import httpx
+from typing import Protocol
 
 from canopy_rag.core.errors import LLMError
 
@@ -21,6 +21,23 @@ _HINTS = {
     429: "Lower the number of requests in flight, or try later",
 }
 _RETRYABLE = {408, 425, 429}
+
+
+class Response(Protocol):
+    """An HTTP reply, as both generations of the SDK hand it out."""
+
+    @property
+    def status_code(self) -> int: ...
+    @property
+    def is_success(self) -> bool: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def content(self) -> bytes: ...
+    @property
+    def text(self) -> str: ...
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
 
 
 class AttemptError(LLMError):
@@ -50,6 +67,7 @@ class AttemptError(LLMError):
 
 def excerpt(body: str, secret: str | None) -> str:
     """Return the begin of a reply on one line, pages as their text, without the key."""
+    body = body[: 100 * EXCERPT_CHARS]
     if re.match(r"\s*<(!doctype|html|head|body)", body, re.IGNORECASE):
         title = re.search(r"<title[^>]*>(.*?)</title>", body, re.IGNORECASE | re.DOTALL)
         body = title.group(1) if title else re.sub(r"<[^>]*>", " ", body)
@@ -60,7 +78,7 @@ def excerpt(body: str, secret: str | None) -> str:
     return line if len(line) <= EXCERPT_CHARS else f"{line[:EXCERPT_CHARS]}…"
 
 
-def check(response: httpx.Response, url: str, secret: str | None) -> None:
+def check(response: Response, url: str, secret: str | None) -> None:
     """Accept a reply that is a success; its body has been read.
 
     Args:
@@ -91,28 +109,45 @@ def check(response: httpx.Response, url: str, secret: str | None) -> None:
     )
 
 
-def transport_error(url: str, error: Exception, timeout_s: float) -> AttemptError:
-    """Return the error of an attempt that got no reply, or lost it half way."""
-    if isinstance(error, TimeoutError | httpx.TimeoutException):
-        reason = f"did not answer within {timeout_s:g} s. Raise the timeout or lower the load"
-    elif isinstance(error, httpx.ConnectError):
-        reason = f"cannot be reached ({error}). Is the server running there?"
-    else:
-        detail = str(error) or type(error).__name__
-        reason = f"broke the connection off ({detail}). Look at the server's log"
-    return AttemptError(f"{url} {reason}", retryable=True, down=True)
+def timed_out(url: str, timeout_s: float) -> AttemptError:
+    """Return the error of an attempt that took too long."""
+    return AttemptError(
+        f"{url} did not answer within {timeout_s:g} s. Raise the timeout or lower the load",
+        retryable=True,
+        down=True,
+    )
 
 
-def retry_after_s(headers: httpx.Headers) -> float | None:
+def unreachable(url: str, error: BaseException) -> AttemptError:
+    """Return the error of an attempt that found nobody at the other end."""
+    return AttemptError(
+        f"{url} cannot be reached ({_detail(error)}). Is the server running there?",
+        retryable=True,
+        down=True,
+    )
+
+
+def broken(url: str, error: BaseException) -> AttemptError:
+    """Return the error of an attempt that got no whole reply."""
+    return AttemptError(
+        f"{url} broke the connection off ({_detail(error)}). Look at the server's log",
+        retryable=True,
+        down=True,
+    )
+
+
+def _detail(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return how many seconds `Retry-After` asks to wait, given as seconds or as a date."""
-    value = headers.get("retry-after")
-    if value is None:
-        return None
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(headers.get(name, "")) * unit)
+        except ValueError:
+            continue
     try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time())
+        return max(0.0, parsedate_to_datetime(headers.get("retry-after", "")).timestamp() - time())
     except ValueError:
         return None

@@ -7,37 +7,43 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import httpx
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from canopy_rag.core.errors import ConfigError
 
 REST_S = 10.0
-"""How long a replica that failed is asked only if no other is left."""
+"""How long a replica that failed is asked only if no other is left; it doubles each time."""
+MAX_REST_S = 60.0
+_PORTS = {"http": 80, "https": 443}
+_EXAMPLE = "Write it like http://127.0.0.1:8000/v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where one server answers."""
+    """Where one server answers. None of its URLs holds user, password or query."""
 
-    api: httpx.URL
+    api: str
     """Ends before `/chat/completions`."""
-    root: httpx.URL
+    root: str
     """Where a llama.cpp or vLLM server keeps what is not OpenAI's."""
-    shown: str
-    """For messages: without user, password and query."""
+    query: str
+    """What follows `?`, sent with every request."""
+    login: tuple[str, str] | None
+    """User and password."""
 
-    def at(self, path: str) -> httpx.URL:
-        """Return the URL of a path below `api`."""
-        return _below(self.api, path)
+    @property
+    def shown(self) -> str:
+        """The URL for messages."""
+        return self.api
 
-    def beside(self, path: str) -> httpx.URL:
+    @property
+    def host(self) -> str:
+        """The host's name, in lower case."""
+        return urlsplit(self.api).hostname or ""
+
+    def beside(self, path: str) -> str:
         """Return the URL of a path below `root`."""
-        return _below(self.root, path)
-
-
-def _below(base: httpx.URL, path: str) -> httpx.URL:
-    return base.copy_with(path=f"{base.path.rstrip('/')}/{path}")
+        return f"{self.root.rstrip('/')}/{path}"
 
 
 def address(base_url: str) -> Address:
@@ -48,25 +54,38 @@ def address(base_url: str) -> Address:
     Raises:
         ConfigError: If it is not a complete http(s) URL.
     """
+    text = base_url.strip()
     try:
-        url = httpx.URL(base_url.strip())
-    except httpx.InvalidURL as error:
-        raise ConfigError(f"llm URL {base_url!r} cannot be read: {error}") from None
-    if url.scheme not in {"http", "https"} or not url.host:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError as error:
         raise ConfigError(
-            f"llm URL {base_url!r} is not complete. Write it like http://127.0.0.1:8000/v1"
-        )
+            f"llm URL {_hidden(text)!r} cannot be read: {error}. {_EXAMPLE}"
+        ) from None
+    if url.scheme not in _PORTS or not url.hostname or re.search(r"\s", text):
+        raise ConfigError(f"llm URL {_hidden(text)!r} is not complete. {_EXAMPLE}")
     path = re.sub(r"/chat/completions/?$", "", url.path).rstrip("/")
     if not re.search(r"/v\d+\w*(/|$)", path):
         path += "/v1"
-    api = url.copy_with(path=path, fragment=None)
-    root = api.copy_with(path=re.sub(r"/v\d+\w*$", "", path) or "/")
-    shown = str(api.copy_with(userinfo=b"", query=None))
-    return Address(api=api, root=root, shown=shown)
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    netloc = host if port in {None, _PORTS[url.scheme]} else f"{host}:{port}"
+    api = url._replace(netloc=netloc, path=path, query="", fragment="")
+    root = api._replace(path=re.sub(r"/v\d+\w*$", "", path) or "/")
+    return Address(api=api.geturl(), root=root.geturl(), query=url.query, login=_login(url))
+
+
+def _login(url: SplitResult) -> tuple[str, str] | None:
+    if url.username is None and url.password is None:
+        return None
+    return unquote(url.username or ""), unquote(url.password or "")
+
+
+def _hidden(url: str) -> str:
+    return re.sub(r"//[^/@]*@", "//***@", url).partition("?")[0]
 
 
 class Replica:
-    """One server: its address, what was learnt about it, how busy it is."""
+    """One server: its address, what was learnt about it, how busy and how well it is."""
 
     def __init__(self, base_url: str) -> None:
         self.address = address(base_url)
@@ -74,17 +93,24 @@ class Replica:
         self.context_tokens: int | None = None
         self.sees: bool | None = None
         self.described = False
+        self.counts_pictures: bool | None = None
         self.quirks: frozenset[str] = frozenset()
         self.in_flight = 0
         self.last_used = 0
         self.rests_until = 0.0
+        self.busy_until = 0.0
+        self.failures = 0
+        """Failures without a success since; those during one rest count once."""
+        self.failing_since: float | None = None
 
 
 class Replicas:
-    """Chooses among servers; safe to use from several threads.
+    """Chooses among servers, with a circuit breaker for each; safe to use from several threads.
 
     The server with the fewest requests in flight is next, ties by the longest unused. One that
-    failed is left alone for a while, unless nothing else is left.
+    failed is left out for a while, which doubles with every further failure up to a minute. Then
+    it gets one request at a time until one succeeds. If no other server is left, it is asked all
+    the same.
 
     Args:
         base_urls: At least one.
@@ -99,7 +125,7 @@ class Replicas:
     ) -> None:
         self.all = [Replica(base_url) for base_url in base_urls]
         if not self.all:
-            raise ConfigError("no llm URL was given. Write it like http://127.0.0.1:8000/v1")
+            raise ConfigError(f"no llm URL was given. {_EXAMPLE}")
         self._clock = clock
         self._lock = threading.Lock()
         self._turn = 0
@@ -116,7 +142,7 @@ class Replicas:
                 self.all,
                 key=lambda each: (
                     tried.count(each),
-                    each.rests_until > now,
+                    _is_out(each, now),
                     each.in_flight,
                     each.last_used,
                 ),
@@ -126,20 +152,48 @@ class Replicas:
             best.in_flight += 1
             return best
 
-    def give_back(self, replica: Replica, *, failed: bool | None) -> None:
+    def give_back(
+        self, replica: Replica, *, failed: bool | None, pause_s: float | None = None
+    ) -> None:
         """Count a request out.
 
         Args:
             replica: As `take` returned it.
             failed: Whether the server let it down, and so rests; None when nothing was learnt.
+            pause_s: How long the server asks not to be asked.
         """
         with self._lock:
+            now = self._clock()
             replica.in_flight -= 1
-            if failed is not None:
-                replica.rests_until = self._clock() + REST_S if failed else 0.0
+            if pause_s:
+                replica.busy_until = max(replica.busy_until, now + pause_s)
+            if failed is False:
+                replica.failures, replica.failing_since, replica.rests_until = 0, None, 0.0
+            elif failed:
+                if replica.failing_since is None:
+                    replica.failing_since = now
+                if now >= replica.rests_until:
+                    rest = min(MAX_REST_S, REST_S * 2.0 ** min(replica.failures, 10))
+                    replica.rests_until = now + rest
+                    replica.failures += 1
 
     def has_other(self, tried: Sequence[Replica]) -> bool:
-        """Return whether a server that does not rest has not been tried."""
+        """Return whether a server that is not left out has not been tried."""
         with self._lock:
             now = self._clock()
-            return any(each not in tried and each.rests_until <= now for each in self.all)
+            return any(each not in tried and not _is_out(each, now) for each in self.all)
+
+    def lost(self, for_s: float) -> bool:
+        """Return whether all servers have only failed, for so many seconds or longer."""
+        with self._lock:
+            now = self._clock()
+            return all(
+                each.failing_since is not None and now - each.failing_since >= for_s
+                for each in self.all
+            )
+
+
+def _is_out(replica: Replica, now: float) -> bool:
+    if now < max(replica.rests_until, replica.busy_until):
+        return True
+    return replica.failures > 0 and replica.in_flight > 0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
-import httpx
+from canopy_rag.llms._errors import AttemptError, Response, check, excerpt, timed_out
 
-from canopy_rag.llms._errors import AttemptError, check, excerpt
+DRAIN_S = 0.5
+"""Longest wait for a stream to be over after it said so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,8 @@ class Event:
     """Why the reply ended; None before."""
     thinks: bool
     """Whether it brought reasoning."""
+    usage: Mapping[str, Any]
+    """Token counts; empty before."""
 
 
 def parse_json(content: bytes, url: str, secret: str | None) -> dict[str, Any]:
@@ -74,13 +80,12 @@ def error_of(error: Any, url: str, secret: str | None) -> AttemptError:
     )
 
 
-def parse_reply(content: bytes, url: str, secret: str | None) -> Reply:
+def reply_of(parsed: Mapping[str, Any], url: str, secret: str | None) -> Reply:
     """Return what a chat completion holds.
 
     Raises:
         AttemptError: If it holds no text.
     """
-    parsed = parse_json(content, url, secret)
     choice = _choice(parsed)
     if choice is None:
         raise AttemptError(
@@ -91,10 +96,13 @@ def parse_reply(content: bytes, url: str, secret: str | None) -> Reply:
     text = thought.feed(_content(message)) + thought.finish()
     if not text.strip():
         raise no_text(url, choice.get("finish_reason"), thinking=thought.found or _thinks(message))
-    usage = _mapping(parsed.get("usage"))
+    return _reply(text, choice.get("finish_reason"), _mapping(parsed.get("usage")))
+
+
+def _reply(text: str, finish_reason: Any, usage: Mapping[str, Any]) -> Reply:
     return Reply(
         text=text,
-        cut=choice.get("finish_reason") == "length",
+        cut=finish_reason == "length",
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
     )
@@ -150,66 +158,118 @@ class ThoughtFilter:
         return text
 
 
-async def pieces(response: httpx.Response, url: str, secret: str | None) -> AsyncGenerator[str]:
+@dataclass(slots=True, kw_only=True)
+class Streamed:
+    """What is known of a streamed reply so far."""
+
+    text: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+    thinks: bool = False
+    usage: Mapping[str, Any] = field(default_factory=dict)
+
+    def reply(self) -> Reply:
+        """Return it as a whole one."""
+        return _reply("".join(self.text), self.finish_reason, self.usage)
+
+
+async def pieces(
+    response: Response,
+    body: AsyncIterator[bytes],
+    told: Streamed,
+    *,
+    url: str,
+    secret: str | None,
+    patience_s: float,
+) -> AsyncGenerator[str]:
     """Yield the texts of a streamed reply, none of them empty, at least one.
 
     Args:
         response: The reply, not read yet.
+        body: Reads it.
+        told: Gathers what is yielded, and the rest of what the stream tells.
         url: For messages.
         secret: The key, kept out of messages.
+        patience_s: Longest time without an event, whatever else keeps the connection alive.
 
     Raises:
-        AttemptError: If it is no success, breaks off, or holds no text.
+        AttemptError: If it is no success, breaks off, stalls, or holds no text.
     """
-    if not response.is_success:
-        await response.aread()
-        check(response, url, secret)
+    check(response, url, secret)
     if "json" in response.headers.get("content-type", ""):
         # Some servers answer whole whatever is asked.
-        yield parse_reply(await response.aread(), url, secret).text
+        whole = parse_json(b"".join([chunk async for chunk in body]), url, secret)
+        told.usage = _mapping(whole.get("usage"))
+        reply = reply_of(whole, url, secret)
+        told.finish_reason = "length" if reply.cut else "stop"
+        told.text.append(reply.text)
+        yield reply.text
         return
     thought = ThoughtFilter()
-    empty, thinking, reason = True, False, None
-    async for event in events(split_lines(response.aiter_bytes()), url, secret):
-        thinking = thinking or event.thinks
-        reason = event.finish_reason or reason
+    async for event in events(split_lines(body), url, secret, patience_s):
+        told.thinks = told.thinks or event.thinks
+        told.finish_reason = event.finish_reason or told.finish_reason
+        told.usage = event.usage or told.usage
         if text := thought.feed(event.text):
-            empty = empty and not text.strip()
+            told.text.append(text)
             yield text
     if rest := thought.finish():
-        empty = empty and not rest.strip()
+        told.text.append(rest)
         yield rest
-    if empty:
-        raise no_text(url, reason, thinking=thinking or thought.found)
+    if not "".join(told.text).strip():
+        raise no_text(url, told.finish_reason, thinking=told.thinks or thought.found)
 
 
-async def events(lines: AsyncIterator[bytes], url: str, secret: str | None) -> AsyncIterator[Event]:
+async def events(
+    lines: AsyncIterator[bytes], url: str, secret: str | None, patience_s: float
+) -> AsyncIterator[Event]:
     """Read a stream of server-sent events.
+
+    The SDK's own reader stops alike at the stream's end and where it was cut, and reads nothing in
+    a whole reply.
 
     Args:
         lines: Its lines, without their ends.
         url: For messages.
         secret: The key, kept out of messages.
+        patience_s: Longest time with nothing but comments.
 
     Raises:
-        AttemptError: If an event is an error, is no JSON, or the stream ends without its end.
+        AttemptError: If an event is an error, is no JSON, or the stream stalls or ends without its
+            end.
     """
     ended = False
+    heard = monotonic()
     async for line in lines:
         if not line.startswith(b"data:"):
+            if monotonic() - heard > patience_s:
+                raise timed_out(url, patience_s)
             continue
+        heard = monotonic()
         data = line[5:].strip()
         if data == b"[DONE]":
+            await _drain(lines)
             return
-        choice = _choice(parse_json(data, url, secret))
-        if choice is None:
-            continue
+        parsed = parse_json(data, url, secret)
+        choice = _choice(parsed) or {}
         delta = _mapping(choice.get("delta"))
         reason = choice.get("finish_reason")
         ended = ended or reason is not None
-        yield Event(text=_content(delta), finish_reason=reason, thinks=_thinks(delta))
+        yield Event(
+            text=_content(delta),
+            finish_reason=reason,
+            thinks=_thinks(delta),
+            usage=_mapping(parsed.get("usage")),
+        )
     if not ended:
         raise AttemptError(f"{url} broke the stream off before its end", retryable=True)
+
+
+async def _drain(lines: AsyncIterator[bytes]) -> None:
+    """Read what little follows the end, so that the connection can be used again."""
+    with suppress(TimeoutError, AttemptError):
+        async with asyncio.timeout(DRAIN_S):
+            async for _ in lines:
+                continue
 
 
 async def split_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -250,4 +310,5 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """Return a number of tokens; none are no number: servers that do not count send zeros."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

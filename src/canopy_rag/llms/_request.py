@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,12 @@ from canopy_rag.llms._errors import AttemptError
 NO_SCHEMA = "no_schema"
 NEW_LIMIT = "new_limit"
 NO_TEMPERATURE = "no_temperature"
+NO_STREAM_USAGE = "no_stream_usage"
 TOLD = {
     NO_SCHEMA: "refuses response_format; replies are parsed without it",
     NEW_LIMIT: "takes max_completion_tokens in place of max_tokens",
     NO_TEMPERATURE: "refuses temperature 0; replies may differ from run to run",
+    NO_STREAM_USAGE: "refuses stream_options; tokens of streamed replies are estimated",
 }
 """Ways in which a server differs, as a log tells them."""
 
@@ -29,24 +30,24 @@ _MAGIC = {
 }
 
 
-def body(
+def payload(
     request: ChatRequest, model: str, quirks: frozenset[str], *, stream: bool = False
-) -> bytes:
+) -> dict[str, Any]:
     """Return the body of a request.
 
     Half a surrogate pair, as names of files may hold, cannot be sent and becomes `?`.
     """
-    payload: dict[str, Any] = {
-        "model": model,
-        "messages": [_message(message) for message in request.messages],
+    built: dict[str, Any] = {
+        "model": sendable(model),
+        "messages": [message_of(message) for message in request.messages],
         "max_completion_tokens" if NEW_LIMIT in quirks else "max_tokens": request.max_tokens,
     }
     if NO_TEMPERATURE not in quirks:
-        payload["temperature"] = 0
-    if stream:
-        payload["stream"] = True
+        built["temperature"] = 0
+    if stream and NO_STREAM_USAGE not in quirks:
+        built["stream_options"] = {"include_usage": True}
     if request.schema is not None and NO_SCHEMA not in quirks:
-        payload["response_format"] = {
+        built["response_format"] = {
             "type": "json_schema",
             "json_schema": {
                 "name": request.schema_name or "reply",
@@ -54,19 +55,24 @@ def body(
                 "schema": dict(request.schema),
             },
         }
-    return json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+    return built
 
 
-def _message(message: Message) -> dict[str, Any]:
+def sendable(text: str) -> str:
+    """Return `text` with `?` for what UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def message_of(message: Message) -> dict[str, Any]:
     """Return one message; a plain string if there is no picture, as some servers read no other."""
     if all(isinstance(part, str) for part in message.content):
-        return {"role": message.role, "content": "\n".join(map(str, message.content))}
+        return {"role": message.role, "content": sendable("\n".join(map(str, message.content)))}
     return {"role": message.role, "content": [_part(part) for part in message.content]}
 
 
 def _part(part: str | MediaPart) -> dict[str, Any]:
     if isinstance(part, str):
-        return {"type": "text", "text": part}
+        return {"type": "text", "text": sendable(part)}
     return {"type": "image_url", "image_url": {"url": data_uri(part.media)}}
 
 
@@ -110,7 +116,9 @@ def pictures(request: ChatRequest) -> int:
     return sum(isinstance(part, MediaPart) for each in request.messages for part in each.content)
 
 
-def learnt(quirks: frozenset[str], request: ChatRequest, error: AttemptError) -> frozenset[str]:
+def learnt(
+    quirks: frozenset[str], request: ChatRequest, error: AttemptError, *, stream: bool
+) -> frozenset[str]:
     """Return what a refusal teaches about a server: `quirks`, with at most one more.
 
     A refusal that names no other field is put down to the schema, if one was sent: servers word it
@@ -119,10 +127,11 @@ def learnt(quirks: frozenset[str], request: ChatRequest, error: AttemptError) ->
     if error.status not in {400, 422}:
         return quirks
     message = str(error)
-    if "max_completion_tokens" in message and NEW_LIMIT not in quirks:
-        return quirks | {NEW_LIMIT}
-    if "temperature" in message and "upport" in message and NO_TEMPERATURE not in quirks:
-        return quirks | {NO_TEMPERATURE}
-    if request.schema is not None and NO_SCHEMA not in quirks:
-        return quirks | {NO_SCHEMA}
-    return quirks
+    named = {
+        NEW_LIMIT: "max_completion_tokens" in message,
+        NO_TEMPERATURE: "temperature" in message and "upport" in message,
+        NO_STREAM_USAGE: stream and ("stream_options" in message or "include_usage" in message),
+        NO_SCHEMA: request.schema is not None,
+    }
+    fits = [quirk for quirk, fit in named.items() if fit and quirk not in quirks]
+    return quirks | set(fits[:1])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import httpx
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
-from tenacity.wait import wait_exponential, wait_random
-
-from canopy_rag.llms._errors import AttemptError, transport_error
+from canopy_rag.llms._errors import AttemptError
 from canopy_rag.llms._replicas import Replica, Replicas
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 T = TypeVar("T")
 MAX_PAUSE_S = 30.0
@@ -21,11 +20,15 @@ MAX_PAUSE_S = 30.0
 class Retrying:
     """Sends until it succeeds.
 
+    The SDK's own retries are off: they know one server only, and would multiply with these.
+
     Args:
         replicas: The servers.
-        timeout_s: Seconds that one attempt may take; no server is waited for longer.
+        timeout_s: Seconds that one attempt may take; no server is waited for longer. Once all
+            servers have done nothing but fail for as long, each is tried once and not again.
         max_retries: Attempts after the first; with several servers each is tried once at least.
-        backoff_s: First pause between attempts at one server; it doubles, with jitter.
+        backoff_s: First pause between attempts at one server; it doubles. As much at most is added
+            at random, to what `Retry-After` asks for too.
     """
 
     replicas: Replicas
@@ -39,30 +42,40 @@ class Retrying:
         Raises:
             AttemptError: The last one.
         """
+        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
+        from tenacity.wait import wait_exponential, wait_random
+
         tried: list[Replica] = []
+        jitter = wait_random(0, self.backoff_s)
+        growing = wait_exponential(self.backoff_s, MAX_PAUSE_S)
 
         def again(error: BaseException) -> bool:
-            if not isinstance(error, AttemptError) or not error.retryable:
-                return False
-            patient = (error.retry_after_s or 0) <= self.timeout_s
-            return patient or self.replicas.has_other(tried)
+            return (
+                isinstance(error, AttemptError) and error.retryable and self._hopeful(error, tried)
+            )
 
         def pause(state: RetryCallState) -> float:
             if self.replicas.has_other(tried):
                 return 0.0
             error = state.outcome.exception() if state.outcome else None
             asked = error.retry_after_s if isinstance(error, AttemptError) else None
-            return growing(state) if asked is None else asked
+            return jitter(state) + (growing(state) if asked is None else asked)
 
-        growing = wait_exponential(self.backoff_s, MAX_PAUSE_S) + wait_random(0, self.backoff_s)
-        attempts = max(self.max_retries, len(self.replicas.all) - 1) + 1
         policy = AsyncRetrying(
-            stop=stop_after_attempt(attempts),
+            stop=stop_after_attempt(max(self.max_retries, len(self.replicas.all) - 1) + 1),
             retry=retry_if_exception(again),
             wait=pause,
             reraise=True,
         )
         return await policy(self._attempt, send, tried)
+
+    def _hopeful(self, error: AttemptError, tried: list[Replica]) -> bool:
+        if self.replicas.has_other(tried):
+            return True
+        if (error.retry_after_s or 0) > self.timeout_s:
+            return False
+        all_tried = len(set(tried)) == len(self.replicas.all)
+        return not (all_tried and self.replicas.lost(self.timeout_s))
 
     async def _attempt(
         self, send: Callable[[Replica], Awaitable[T]], tried: list[Replica]
@@ -71,10 +84,9 @@ class Retrying:
         tried.append(replica)
         try:
             return replica, await send(replica)
-        except (httpx.HTTPError, TimeoutError) as error:
-            self.replicas.give_back(replica, failed=True)
-            raise transport_error(replica.address.shown, error, self.timeout_s) from error
-        except BaseException as error:
-            failed = error.down if isinstance(error, AttemptError) else None
-            self.replicas.give_back(replica, failed=failed)
+        except AttemptError as error:
+            self.replicas.give_back(replica, failed=error.down, pause_s=error.retry_after_s)
+            raise
+        except BaseException:
+            self.replicas.give_back(replica, failed=None)
             raise

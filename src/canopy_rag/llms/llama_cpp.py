@@ -12,7 +12,7 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -127,13 +127,15 @@ class LocalLLM:
         """
         return await (await self._loaded()).complete(request)
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[str]:
+    async def stream(
+        self, request: ChatRequest, ended: Callable[[Completion], None] | None = None
+    ) -> AsyncIterator[str]:
         """Yield the pieces of one reply as they come.
 
         Raises:
             LLMError: When the model does not load, or the stream breaks.
         """
-        async for piece in (await self._loaded()).stream(request):
+        async for piece in (await self._loaded()).stream(request, ended):
             yield piece
 
     async def count_tokens(self, text: str) -> int | None:
@@ -143,6 +145,10 @@ class LocalLLM:
             LLMError: When the model does not load.
         """
         return await (await self._loaded()).count_tokens(text)
+
+    async def media_tokens(self, width: int, height: int) -> int | None:
+        """Return None: the model sees no pictures."""
+        return None
 
     async def aclose(self) -> None:
         """Close the connections; the server stays for other instances."""

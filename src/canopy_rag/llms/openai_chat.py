@@ -8,30 +8,27 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
-
-import httpx
 
 from canopy_rag.core.errors import ConfigError, LLMError
 from canopy_rag.core.protocols import ChatRequest, Completion
 from canopy_rag.llms import _describe, _reply, _request
-from canopy_rag.llms._errors import AttemptError, check, transport_error
+from canopy_rag.llms._clients import Clients, check_installed
+from canopy_rag.llms._errors import AttemptError, Response, check
 from canopy_rag.llms._replicas import Replica, Replicas
 from canopy_rag.llms._retry import Retrying
+from canopy_rag.llms.counting import AS_TOLD, Counting, estimated, pictures_of
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-
-CONNECT_S = 10.0
-_DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
     """What belongs to one event loop."""
 
-    client: httpx.AsyncClient
+    clients: Clients
     completions: asyncio.Semaphore
     counts: asyncio.Semaphore
     describing: defaultdict[Replica, asyncio.Lock] = field(
@@ -45,7 +42,8 @@ class _Opened:
 
     first: str
     rest: AsyncGenerator[str]
-    response: httpx.Response
+    told: _reply.Streamed
+    response: Response
 
     async def aclose(self) -> None:
         """Stop reading."""
@@ -61,7 +59,8 @@ class OpenAIChat:
 
     A request goes to the server with the fewest in flight. Status 408, 425, 429 and 5xx, time-outs
     and broken connections are tried again, at another server if there is one, otherwise after what
-    `Retry-After` says or an exponential pause. With several servers each is tried once at least.
+    `Retry-After` says or an exponential pause. With several servers each is tried once at least;
+    one that failed is left out for a while (see `Replicas`).
 
     Servers behind loopback addresses are reached without a proxy.
 
@@ -74,12 +73,14 @@ class OpenAIChat:
         max_in_flight: Most requests at once from one event loop; the others wait their turn.
         vision: Whether messages may hold pictures; None for what the server says once asked.
         backoff_s: First pause between attempts; it doubles, up to 30 s, with jitter.
+        counting: How tokens are counted, and what they cost.
 
     Raises:
-        ConfigError: If a URL is incomplete, or the key cannot be sent.
+        ConfigError: If a URL is incomplete, the key cannot be sent, or the tokenizer is not there.
+        MissingDependencyError: If the `openai` package is not installed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (a client's options are its parameters)
         self,
         base_urls: str | Sequence[str],
         model: str | None = None,
@@ -90,14 +91,19 @@ class OpenAIChat:
         max_in_flight: int = 32,
         vision: bool | None = False,
         backoff_s: float = 0.5,
+        counting: Counting = AS_TOLD,
     ) -> None:
         listed = base_urls.split(",") if isinstance(base_urls, str) else base_urls
         self._replicas = Replicas([each.strip() for each in listed if each.strip()])
+        check_installed()
         self._model = model or None
         self._api_key = _checked_key(api_key)
         self._timeout_s = timeout_s
         self._max_in_flight = max_in_flight
         self._vision = vision
+        self._counting = counting
+        self._tokenizer = counting.own_tokenizer()
+        self._named_pictures = counting.named_pictures()
         self._retrying = Retrying(
             replicas=self._replicas,
             timeout_s=timeout_s,
@@ -105,6 +111,7 @@ class OpenAIChat:
             backoff_s=backoff_s,
         )
         self._can_count: bool | None = None
+        self._pictures: dict[tuple[int, int], int | None] = {}
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Session] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
@@ -160,27 +167,22 @@ class OpenAIChat:
         session = self._session()
         async with session.completions:
             replica, reply = await self._retrying(
-                lambda each: self._adapting(session, each, request, self._ask)
+                lambda each: self._adapting(session, each, request, self._ask, stream=False)
             )
             self._replicas.give_back(replica, failed=False)
-        prompt, completion = reply.prompt_tokens, reply.completion_tokens
-        if prompt is not None and completion is not None:
-            return Completion(
-                text=reply.text, prompt_tokens=prompt, completion_tokens=completion, cut=reply.cut
-            )
-        return Completion(
-            text=reply.text,
-            prompt_tokens=await self._guess(_texts(request)),
-            completion_tokens=await self._guess(reply.text),
-            cut=reply.cut,
-            tokens_are="estimated",
-        )
+        return await self._completion(request, reply)
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[str]:
+    async def stream(
+        self, request: ChatRequest, ended: Callable[[Completion], None] | None = None
+    ) -> AsyncIterator[str]:
         """Yield the pieces of one reply as they come.
 
         Until the first piece, failures are retried as in `complete`; later ones are not, as what
         was yielded cannot be taken back.
+
+        Args:
+            request: What to answer.
+            ended: Called with the whole reply and its cost after the last piece.
 
         Raises:
             LLMError: When the stream does not begin, or breaks.
@@ -188,7 +190,7 @@ class OpenAIChat:
         session = self._session()
         async with session.completions:
             replica, opened = await self._retrying(
-                lambda each: self._adapting(session, each, request, self._open)
+                lambda each: self._adapting(session, each, request, self._open, stream=True)
             )
             failed: bool | None = None
             try:
@@ -196,31 +198,61 @@ class OpenAIChat:
                 async for piece in opened.rest:
                     yield piece
                 failed = False
-            except (httpx.HTTPError, TimeoutError) as error:
-                failed = True
-                url = replica.address.shown
-                raise transport_error(url, error, self._timeout_s) from error
+            except AttemptError as error:
+                failed = error.down
+                raise
             finally:
                 self._replicas.give_back(replica, failed=failed)
                 await opened.aclose()
+        if ended is not None:
+            ended(await self._completion(request, opened.told.reply()))
 
     async def count_tokens(self, text: str) -> int | None:
-        """Return the exact number of tokens of `text`, or None if the server cannot tell.
+        """Return the exact number of tokens of `text`, or None if nobody can tell.
 
-        llama.cpp, vLLM and SGLang can, by `/tokenize`; whether this one can is asked once.
+        The tokenizer named in `counting` counts; otherwise the server, if it is llama.cpp, vLLM or
+        SGLang, by `/tokenize`: whether it can is asked once. The server is asked for its context
+        window all the same.
+
+        Raises:
+            LLMError: When no server answers.
+            ConfigError: If the tokenizer cannot be read.
+        """
+        if self._tokenizer is not None:
+            await self.discover()
+            return self._tokenizer.count(text)
+        if self._can_count is False:
+            return None
+        count = await self._counted(
+            lambda session, each: _describe.count(session.clients, each, text, self._api_key)
+        )
+        if self._can_count is None:
+            self._can_count = count is not None
+        return count
+
+    async def media_tokens(self, width: int, height: int) -> int | None:
+        """Return the tokens of a picture of that many pixels, or None if nobody can tell.
+
+        As the family named in `counting` has it; otherwise as the server counts, if it is a vLLM
+        that counts pictures, each size once; otherwise by the model's name.
 
         Raises:
             LLMError: When no server answers.
         """
-        if self._can_count is False:
-            return None
-        session = self._session()
-        async with session.counts:
-            replica, count = await self._retrying(lambda each: self._count(session, each, text))
-            self._replicas.give_back(replica, failed=False)
-        if self._can_count is None:
-            self._can_count = count is not None
-        return count
+        if self._named_pictures is not None:
+            return self._named_pictures(width, height)
+        size = (width, height)
+        if size not in self._pictures:
+            counted = await self._counted(
+                lambda session, each: _describe.count_picture(
+                    session.clients, each, size, self._api_key
+                )
+            )
+            by_name = pictures_of(self.name)
+            if counted is None and by_name is not None:
+                counted = by_name(width, height)
+            self._pictures[size] = counted
+        return self._pictures[size]
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and of others that still run."""
@@ -229,9 +261,9 @@ class OpenAIChat:
             self._sessions.clear()
         for loop, session in sessions.items():
             if loop is asyncio.get_running_loop():
-                await session.client.aclose()
+                await session.clients.aclose()
             elif loop.is_running():
-                closing = asyncio.run_coroutine_threadsafe(session.client.aclose(), loop)
+                closing = asyncio.run_coroutine_threadsafe(session.clients.aclose(), loop)
                 await asyncio.wrap_future(closing)
 
     def _session(self) -> _Session:
@@ -239,16 +271,8 @@ class OpenAIChat:
         with self._lock:
             session = self._sessions.get(loop)
             if session is None:
-                headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
                 session = self._sessions[loop] = _Session(
-                    httpx.AsyncClient(
-                        headers=headers,
-                        timeout=httpx.Timeout(
-                            self._timeout_s, connect=min(CONNECT_S, self._timeout_s), pool=None
-                        ),
-                        limits=httpx.Limits(max_keepalive_connections=self._max_in_flight),
-                        mounts=dict.fromkeys(_DIRECT),
-                    ),
+                    Clients(self._replicas.all, self._api_key, self._timeout_s),
                     asyncio.Semaphore(self._max_in_flight),
                     asyncio.Semaphore(self._max_in_flight),
                 )
@@ -259,7 +283,9 @@ class OpenAIChat:
         session: _Session,
         replica: Replica,
         request: ChatRequest,
-        send: Callable[[_Session, Replica, ChatRequest, frozenset[str]], Awaitable[T]],
+        send: Callable[[_Session, Replica, dict[str, Any]], Awaitable[T]],
+        *,
+        stream: bool,
     ) -> T:
         """Send in the server's dialect, and learn it from refusals."""
         if self._model is None or self._vision is None:
@@ -268,9 +294,10 @@ class OpenAIChat:
         quirks = replica.quirks
         while True:
             try:
-                result = await send(session, replica, request, quirks)
+                payload = await self._payload(replica, request, quirks, stream=stream)
+                result = await send(session, replica, payload)
             except AttemptError as error:
-                more = _request.learnt(quirks, request, error)
+                more = _request.learnt(quirks, request, error, stream=stream)
                 if more == quirks:
                     raise
                 quirks = more
@@ -281,58 +308,81 @@ class OpenAIChat:
                 return result
 
     async def _ask(
-        self, session: _Session, replica: Replica, request: ChatRequest, quirks: frozenset[str]
+        self, session: _Session, replica: Replica, payload: dict[str, Any]
     ) -> _reply.Reply:
-        content = await self._body(replica, request, quirks, stream=False)
-        url = replica.address
-        async with asyncio.timeout(self._timeout_s):
-            response = await session.client.post(
-                url.at("chat/completions"), content=content, headers=_describe.JSON
-            )
-        check(response, url.shown, self._api_key)
-        return _reply.parse_reply(response.content, url.shown, self._api_key)
+        response = await session.clients.ask(replica, payload)
+        url = replica.address.shown
+        check(response, url, self._api_key)
+        parsed = _reply.parse_json(response.content, url, self._api_key)
+        return _reply.reply_of(parsed, url, self._api_key)
 
-    async def _open(
-        self, session: _Session, replica: Replica, request: ChatRequest, quirks: frozenset[str]
-    ) -> _Opened:
-        content = await self._body(replica, request, quirks, stream=True)
-        url = replica.address
-        built = session.client.build_request(
-            "POST", url.at("chat/completions"), content=content, headers=_describe.JSON
+    async def _open(self, session: _Session, replica: Replica, payload: dict[str, Any]) -> _Opened:
+        response = await session.clients.open(replica, payload)
+        told = _reply.Streamed()
+        pieces = _reply.pieces(
+            response,
+            session.clients.chunks(replica, response),
+            told,
+            url=replica.address.shown,
+            secret=self._api_key,
+            patience_s=self._timeout_s,
         )
-        response = await session.client.send(built, stream=True)
-        pieces = _reply.pieces(response, url.shown, self._api_key)
         try:
             first = await anext(pieces)
         except BaseException:
             await response.aclose()
             raise
-        return _Opened(first, pieces, response)
+        return _Opened(first, pieces, told, response)
 
     async def _described(self, session: _Session, replica: Replica) -> None:
         async with session.describing[replica]:
             if not replica.described:
-                await _describe.describe(session.client, replica, self._model, self._api_key)
+                await _describe.describe(session.clients, replica, self._model, self._api_key)
 
-    async def _count(self, session: _Session, replica: Replica, text: str) -> int | None:
-        await self._described(session, replica)
-        return await _describe.count(session.client, replica, text, self._api_key)
+    async def _counted(
+        self, ask: Callable[[_Session, Replica], Awaitable[int | None]]
+    ) -> int | None:
+        session = self._session()
+
+        async def count(replica: Replica) -> int | None:
+            await self._described(session, replica)
+            return await ask(session, replica)
+
+        async with session.counts:
+            replica, counted = await self._retrying(count)
+            self._replicas.give_back(replica, failed=False)
+        return counted
+
+    async def _completion(self, request: ChatRequest, reply: _reply.Reply) -> Completion:
+        prompt, completion = reply.prompt_tokens, reply.completion_tokens
+        exact = prompt is not None and completion is not None
+        if prompt is None or completion is None:
+            prompt = await self._guess(_texts(request))
+            completion = await self._guess(reply.text)
+        return Completion(
+            text=reply.text,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            cut=reply.cut,
+            tokens_are="exact" if exact else "estimated",
+            cost=self._counting.cost(prompt, completion),
+        )
 
     async def _guess(self, text: str) -> int:
-        """Count by the server, or estimate: the caller says that it is estimated."""
+        """Count, or estimate: the caller says that it is estimated."""
         try:
             counted = await self.count_tokens(text)
         except LLMError:
             counted = None
-        return -(-len(text.encode("utf-8", "replace")) // 4) if counted is None else counted
+        return estimated(text) if counted is None else counted
 
-    async def _body(
+    async def _payload(
         self, replica: Replica, request: ChatRequest, quirks: frozenset[str], *, stream: bool
-    ) -> bytes:
+    ) -> dict[str, Any]:
         model = self._model or replica.model or _describe.UNLISTED
         if _request.pictures(request):
-            return await asyncio.to_thread(_request.body, request, model, quirks, stream=stream)
-        return _request.body(request, model, quirks, stream=stream)
+            return await asyncio.to_thread(_request.payload, request, model, quirks, stream=stream)
+        return _request.payload(request, model, quirks, stream=stream)
 
     def _check_pictures(self, request: ChatRequest) -> None:
         n_pictures = _request.pictures(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.core.protocols import LLM
+from canopy_rag.llms.counting import AS_TOLD, Counting
 
 NAMES = ("local", "none")
 _URL = "http://HOST:PORT/v1"
@@ -18,6 +19,7 @@ def llm(
     timeout_s: float = 120.0,
     max_retries: int = 3,
     max_in_flight: int = 32,
+    counting: Counting = AS_TOLD,
 ) -> LLM | None:
     """Return the chat model of a name; nothing is loaded or asked yet.
 
@@ -30,14 +32,15 @@ def llm(
         timeout_s: Seconds that one attempt may take, for a server.
         max_retries: Attempts after the first, for a server.
         max_in_flight: Most requests at once, for a server.
+        counting: How tokens are counted, and what they cost, for a server.
 
     Returns:
         The model, or None for `none`: answers then come from the extractive reader.
 
     Raises:
         UnknownNameError: If the name is none of these.
-        ConfigError: If a URL is incomplete or the key cannot be sent.
-        MissingDependencyError: If `local` is not installed.
+        ConfigError: If a URL is incomplete, the key cannot be sent, or the tokenizer is not there.
+        MissingDependencyError: If what a server or `local` needs is not installed.
     """
     wanted = (name or "").strip() or "none"
     if wanted == "none":
@@ -57,6 +60,7 @@ def llm(
             max_retries,
             max_in_flight=max_in_flight,
             vision=vision,
+            counting=counting,
         )
     if ":" in wanted or "/" in wanted:
         raise ConfigError(f"llm {name!r} is no complete URL. Write it like {_URL}")

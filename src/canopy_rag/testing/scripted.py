@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 
 from canopy_rag.core.errors import CanopyError
@@ -26,6 +26,7 @@ class ScriptedLLM:
         name: What it is called.
         context_tokens: Size of its window.
         vision: Whether it takes pictures.
+        picture_tokens: What any picture costs; None: it cannot tell.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class ScriptedLLM:
         name: str = "scripted",
         context_tokens: int | None = 8192,
         vision: bool = False,
+        picture_tokens: int | None = None,
     ) -> None:
         self._steps = list(steps)
         self._any_order = any_order
@@ -42,6 +44,7 @@ class ScriptedLLM:
         self.name = name
         self.context_tokens = context_tokens
         self.vision = vision
+        self._picture_tokens = picture_tokens
         self.calls: list[ChatRequest] = []
         self.closed = False
 
@@ -52,26 +55,30 @@ class ScriptedLLM:
             AssertionError: If the script does not expect this call.
             CanopyError: If the script says so.
         """
-        text = self._reply(request)
-        return Completion(
-            text=text,
-            prompt_tokens=_count(prompt_text(request)),
-            completion_tokens=_count(text),
-        )
+        return _completion(request, self._reply(request))
 
-    async def stream(self, request: ChatRequest) -> AsyncIterator[str]:
+    async def stream(
+        self, request: ChatRequest, ended: Callable[[Completion], None] | None = None
+    ) -> AsyncIterator[str]:
         """Yield the script's reply word by word.
 
         Raises:
             AssertionError: If the script does not expect this call.
             CanopyError: If the script says so.
         """
-        for piece in re.findall(r"\s*\S+\s*$|\s*\S+", self._reply(request)):
+        text = self._reply(request)
+        for piece in re.findall(r"\s*\S+\s*$|\s*\S+", text):
             yield piece
+        if ended is not None:
+            ended(_completion(request, text))
 
     async def count_tokens(self, text: str) -> int | None:
         """Return the number of words and marks."""
         return _count(text)
+
+    async def media_tokens(self, width: int, height: int) -> int | None:
+        """Return what any picture costs."""
+        return self._picture_tokens
 
     async def aclose(self) -> None:
         """Note that it was closed."""
@@ -123,6 +130,14 @@ def prompt_text(request: ChatRequest) -> str:
     """Return all texts of a request, a line or more each, pictures left out."""
     parts = (part for message in request.messages for part in message.content)
     return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def _completion(request: ChatRequest, text: str) -> Completion:
+    return Completion(
+        text=text,
+        prompt_tokens=_count(prompt_text(request)),
+        completion_tokens=_count(text),
+    )
 
 
 def _count(text: str) -> int:
