@@ -1,9 +1,8 @@
 """What to search next, found without a model: names that the evidence brings in.
 
 A question of several steps is answered by items that name each other: the fragment nearest to the
-question says *Frank Capra*, and only Capra's own item says when he died. The follow-up query is what
-the nearest fragment leaves open of the question, and the names in it that nothing searched for yet.
-Measured on HotpotQA and MuSiQue in `docs/threat-model.md`'s neighbour, the benchmark of the loop.
+question says *Frank Capra*, and only Capra's own item says when he died. The follow-up query is
+what that fragment leaves open of the question, and the names in it that were not searched for yet.
 """
 
 from __future__ import annotations
@@ -12,26 +11,33 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
+_WORD = re.compile(r"[^\W_][\w\u0300-\u036f]*(?:['’.-][^\W_][\w\u0300-\u036f]*)*")
 _IN_PARENTHESES = re.compile(r"\s*\([^()]*\)")
+_MAX_NAMES = 8
+"""More are a list, whose entries nothing tells apart."""
 _LOOK = 10
 """Fragments looked at; further ones are too far from the question to lead on."""
-_FUNCTION_WORDS = frozenset(
-    "a about after also although an and are as at be because been before being between both but by "
-    "can could did do does during each first for former from had has have he her his how however if "
-    "in into is it its last later made many may more most much name named no not of on one or other "
-    "over same she since some than that the their them then there these they this those to two "
-    "under until was we were what when where which while who whom whose why will with would you"
-    "".split()
+
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_FUNCTION_WORDS = _listed(
+    """a about after also although an and are as at be because been before being between both but
+    by can could did do does during each first for former from had has have he her his how however
+    if in into is it its last later made many may more most much name named no not of on one or
+    other over same she since some than that the their them then there these they this those to two
+    under until was we were what when where which while who whom whose why will with would you"""
 )
-_CALENDAR = frozenset(
-    "january february march april may june july august september october november december monday "
-    "tuesday wednesday thursday friday saturday sunday".split()
+_CALENDAR = _listed(
+    """january february march april may june july august september october november december monday
+    tuesday wednesday thursday friday saturday sunday"""
 )
-_PARTICLES = frozenset("al and bin da de del della den der di du el la le of the van von y".split())
+_PARTICLES = _listed("al bin da de del della den der di du el la le of the van von y")
 _MAX_PARTICLES = 2
-_ENDINGS = tuple(
-    "'s ’s ingly edly ations ation ators ator ings ing ers ors er or ies ied es ed s ly e y".split()
+_ENDINGS = re.compile(
+    r"(?:['’]s|ingly|edly|ations?|ators?|ings?|ers?|ors?|ies|ied|es|ed|s|ly|e|y)$"
 )
 _MIN_STEM = 4
 
@@ -40,33 +46,34 @@ _MIN_STEM = 4
 class Clue:
     """A sentence, row or segment as shown."""
 
+    item_id: str
     title: str
     """Of its item."""
+    context: str
+    """What its item is shown under: title, headings, caption, header row."""
     text: str
     similarity: float
     """To the query of the round that found it."""
 
 
-def follow_up_query(question: str, clues: Iterable[Clue], queries: Sequence[str]) -> str | None:
-    """Return what to search next, or None if the evidence leads nowhere.
+def follow_up_query(question: str, clues: Iterable[Clue], queries: Sequence[str]) -> str:
+    """Return what to search next; empty if the evidence leads nowhere.
 
-    It leads nowhere if one item has all content words of the question, or if the fragments nearest
-    to the question hold no name that is neither the title of a shown item nor in a query so far.
-    Names are words with capital letters, so scripts without them end after one round; function
-    words and word endings are English.
+    It leads nowhere if the fragments nearest to the queries hold no name that is neither the title
+    of a shown item nor part of a query so far. Names are words with capital letters, so evidence in
+    scripts without them leads nowhere; function words and endings of words are English.
 
     Args:
         question: The user's question.
         clues: All that is shown.
-        queries: What was searched so far, the question included.
+        queries: What was searched so far.
 
-    >>> shown = Clue(title="Lost Horizon", text="It was directed by Frank Capra.", similarity=0.6)
+    >>> shown = Clue(item_id="1", title="Lost Horizon", context="Lost Horizon",
+    ...              text="It was directed by Frank Capra.", similarity=0.6)
     >>> follow_up_query("When did the director of Lost Horizon die?", [shown], [])
     'When did the of die Frank Capra'
     """
     shown = list(clues)
-    if _covers(question, shown):
-        return None
     searched = _plain(" ".join([question, *queries]))
     titles = {_plain(_IN_PARENTHESES.sub("", clue.title)) for clue in shown}
     for clue in sorted(shown, key=lambda each: -each.similarity)[:_LOOK]:
@@ -76,10 +83,27 @@ def follow_up_query(question: str, clues: Iterable[Clue], queries: Sequence[str]
             if (plain := _plain(name)) not in titles and f" {plain} " not in f" {searched} "
         ]
         if found:
-            said = stems(f"{clue.title} {clue.text}")
+            said = _stems(f"{clue.context} {clue.text}")
             left = [word for word in _WORD.findall(question) if _stem(word) not in said]
-            return " ".join([*left, *found])
-    return None
+            return " ".join([*left, *found[:_MAX_NAMES]])
+    return ""
+
+
+def covers(question: str, clues: Iterable[Clue]) -> bool:
+    """Whether all content words of the question stand in what is shown of one item.
+
+    >>> shown = Clue(item_id="1", title="Judo", context="Judo", text="Kano founded it in 1882.",
+    ...              similarity=0.6)
+    >>> covers("When was judo founded?", [shown]), covers("Who won in judo?", [shown])
+    (True, False)
+    """
+    wanted = {
+        _stem(word) for word in _WORD.findall(question) if word.lower() not in _FUNCTION_WORDS
+    }
+    shown: dict[str, set[str]] = {}
+    for clue in clues:
+        shown.setdefault(clue.item_id, _stems(clue.context)).update(_stems(clue.text))
+    return bool(wanted) and any(wanted <= words for words in shown.values())
 
 
 def names(text: str) -> list[str]:
@@ -111,11 +135,6 @@ def names(text: str) -> list[str]:
     return list(found)
 
 
-def stems(text: str) -> set[str]:
-    """Return the words of a text without case and common English endings."""
-    return {_stem(word) for word in _WORD.findall(text)}
-
-
 def _joins(text: str, left: re.Match[str], right: re.Match[str]) -> bool:
     """Whether two words stand side by side, initials with their full stop."""
     gap = text[left.end() : right.start()]
@@ -124,33 +143,28 @@ def _joins(text: str, left: re.Match[str], right: re.Match[str]) -> bool:
 
 def _name(text: str, run: Sequence[re.Match[str]]) -> str:
     """Return the name that a run of words is; empty if it is none."""
-    words = list(run)
-    while words and words[0][0].lower() in _FUNCTION_WORDS:
-        del words[0]
-    if not words or all(word[0].isdigit() or word[0].lower() in _CALENDAR for word in words):
+    words = [word[0].lower() for word in run]
+    first = 0
+    while first < len(run) and (
+        words[first] in _FUNCTION_WORDS | _CALENDAR or words[first].isdigit()
+    ):
+        first += 1
+    if first == len(run):
         return ""
-    name = text[words[0].start() : words[-1].end()]
+    name = re.sub(r"['’]s?$", "", text[run[first].start() : run[-1].end()])
     return name if len(name) > 2 else ""
-
-
-def _covers(question: str, clues: Sequence[Clue]) -> bool:
-    """Whether all content words of the question stand in what is shown of one item."""
-    wanted = {
-        _stem(word) for word in _WORD.findall(question) if word.lower() not in _FUNCTION_WORDS
-    }
-    shown: dict[str, set[str]] = {}
-    for clue in clues:
-        shown.setdefault(clue.title, stems(clue.title)).update(stems(clue.text))
-    return bool(wanted) and any(wanted <= words for words in shown.values())
 
 
 def _plain(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
+def _stems(text: str) -> set[str]:
+    return {_stem(word) for word in _WORD.findall(text)}
+
+
 def _stem(word: str) -> str:
+    """Return a word in lower case without a common English ending."""
     word = word.lower()
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM:
-            return word.removesuffix(ending)
-    return word
+    ending = _ENDINGS.search(word, _MIN_STEM)
+    return word[: ending.start()] if ending else word

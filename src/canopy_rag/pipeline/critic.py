@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from canopy_rag.core.answer import Verdict
+from canopy_rag.core.bridges import Clue, covers, follow_up_query
 from canopy_rag.core.evidence import Evidence
 from canopy_rag.core.prompts import critic_messages
 from canopy_rag.core.protocols import LLM, MediaPart
+from canopy_rag.core.render import head_lines, node_body
 from canopy_rag.core.replies import CRITIC, is_new_query
+from canopy_rag.core.trees import leaves
 from canopy_rag.pipeline.reader import PictureLoader
 from canopy_rag.pipeline.structured import Calls, ask
 
@@ -89,6 +92,43 @@ class LLMCritic:
             return part
         # Off the event loop: pictures are decoded and scaled.
         return MediaPart(media=await asyncio.to_thread(self.load, part), time=part.time)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesCritic:
+    """Judges without a model, by words: see `core.bridges`.
+
+    It knows English and scripts with capital letters. Evidence suffices for it if one item has all
+    content words of the question, which is rare, so it mostly uses all rounds; it costs no call.
+    """
+
+    async def judge(self, question: str, evidence: Evidence, queries: Sequence[str]) -> Judgement:
+        """Look for words of the question that no item has, and for names that lead on."""
+        clues = _clues(evidence)
+        sufficient = covers(question, clues)
+        follow_up = None if sufficient else follow_up_query(question, clues, queries)
+        verdict = Verdict(sufficient=sufficient, follow_up=follow_up)
+        return Judgement(verdict=verdict, stop=_stop(verdict, queries))
+
+
+def _clues(evidence: Evidence) -> list[Clue]:
+    """Return the leaves that are shown, with their words."""
+    found: list[Clue] = []
+    for entry in evidence.entries:
+        item = entry.item
+        context = "\n".join(head_lines(item))
+        for leaf in (leaf for node in entry.kept for leaf in leaves(item.nodes, node)):
+            text = node_body(item, item.nodes[leaf].start, item.nodes[leaf].stop)
+            found.append(
+                Clue(
+                    item_id=item.id,
+                    title=item.title,
+                    context=context,
+                    text=text if entry.cut is None else text[: entry.cut.chars],
+                    similarity=entry.value(leaf),
+                )
+            )
+    return found
 
 
 def _stop(
