@@ -1,16 +1,18 @@
 """The public classes on real files, with the hashing encoder for speed."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 import canopy_rag as canopy
-from canopy_rag.config import Config, EncoderConfig
+from canopy_rag.config import Config, EncoderConfig, RetrievalConfig
 from canopy_rag.core.errors import ConfigError, DataError, EncodeError, StoreError
 from canopy_rag.testing.hashing import HashingEncoder
 from canopy_rag.testing.scripted import ScriptedLLM
 
 HASHING = Config(encoder=EncoderConfig(name="hashing"), origins={"encoder.name": "test"})
+ONE_ROUND = RetrievalConfig(rounds=1, aggregate=False)
 DOCUMENTS = [
     "Judo was created in 1882. It is a sport. Many people like it a lot.",
     {"id": "tea", "title": "Tea", "text": "Tea is a drink. It was first drunk in China."},
@@ -116,7 +118,7 @@ def test_an_item_that_is_no_hit_can_be_explained_too(index):
 
 def test_questions_are_answered_with_and_without_a_running_loop(index):
     llm = ScriptedLLM(("judo", "1882 [1]."), ("Ada", "1815 [1]."), any_order=True)
-    rag = canopy.Canopy(index, llm)
+    rag = canopy.Canopy(index, llm, config=replace(HASHING, retrieval=ONE_ROUND))
     assert rag.ask("When was judo created?").text == "1882 [1]."
 
     async def inside():

@@ -10,6 +10,7 @@ from canopy_rag.cli.options import (
     FLAG,
     Budget,
     Cap,
+    Critic,
     Debug,
     Encoder,
     Full,
@@ -22,6 +23,7 @@ from canopy_rag.cli.options import (
     Quiet,
     Repeat,
     Rounds,
+    Route,
     Select,
     settings,
 )
@@ -36,6 +38,8 @@ def ask(
     llm: Llm = None,
     model: Model = None,
     rounds: Rounds = None,
+    critic: Critic = None,
+    route: Route = False,
     k: K = None,
     repeat: Repeat = None,
     select: Select = None,
@@ -59,8 +63,9 @@ def ask(
 ) -> None:
     """Answer a question over an index, with citations.
 
-    Without --llm the answer quotes the best fragments; with a chat model it is written by the
-    model from the evidence alone.
+    Without --llm the answer quotes the best fragments of one round. With a chat model it is
+    written by the model from the evidence alone; the model also judges whether the evidence
+    suffices, and searches for what is missing in up to three rounds.
     """
     from canopy_rag.api import Canopy
     from canopy_rag.cli.answering import show_answer, show_stream
@@ -72,6 +77,8 @@ def ask(
         "llm.name": llm,
         "llm.model": model,
         "retrieval.rounds": rounds,
+        "retrieval.critic": critic,
+        "retrieval.route": "llm" if route else None,
         "retrieval.k": k,
         "select.repeat": repeat,
         "select.select": select,

@@ -161,6 +161,24 @@ Rounds = Annotated[
         show_default=False,
     ),
 ]
+Route = Annotated[
+    bool,
+    typer.Option(
+        "--route",
+        metavar=FLAG,
+        help="Let the chat model choose the modalities of every query.",
+        rich_help_panel=_SETTINGS,
+    ),
+]
+Critic = Annotated[
+    Literal["auto", "llm", "rules", "none"] | None,
+    typer.Option(
+        "--critic",
+        help="Who asks for what is missing between rounds.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
 Repeat = Annotated[
     Literal["keep", "union"] | None,
     typer.Option(

@@ -25,6 +25,23 @@ class RetrievalConfig:
     """Items retrieved per round, and per corpus when routed. Paper: 10 (P2)."""
     rounds: Annotated[int, Least(1)] = 3
     """Most retrieval rounds, the first included. Paper: 3 (P2)."""
+    critic: Literal["auto", "llm", "rules", "none"] = "auto"
+    """Who asks for what is missing between rounds. `auto`: the chat model, unless it is `local`,
+    which is too small to judge; without one a question has one round. Paper: the reader's model
+    (P18)."""
+    route: Literal["off", "llm", "soft"] = "off"
+    """`llm`: the chat model chooses the modalities of every query (P8). `soft`: every modality gets
+    `min_share` places, without a model. Ours: off; routing cost 12 to 13 F1 on TAT-QA (D6)."""
+    none: Literal["search-all", "answer"] = "search-all"
+    """What the router's `none` means: search everything, or answer without evidence as UniversalRAG
+    does (D6)."""
+    min_share: Annotated[int, Least(0)] = 1
+    """Places that soft routing keeps for each modality."""
+    aggregate: bool = True
+    """Ask the chat model once whether a question needs whole tables (P6)."""
+    deadline_s: Annotated[float, Above(0)] | None = None
+    """Longest time for the rounds of a question, in seconds; then what was found is read. Unset:
+    none."""
     hybrid: bool = False
     """Rank by words as well as by vectors. Paper: vectors alone (P1)."""
 
@@ -82,6 +99,11 @@ class LLMConfig:
     the extractive reader. Ours: works without a server."""
     model: str | None = None
     """Model to ask the server for; unset: the first it lists."""
+    window: Annotated[int, Least(256)] | None = None
+    """Most tokens of a whole prompt with its answer; unset: what the model's server tells. Paper:
+    16k (P9)."""
+    max_answer: Annotated[int, Least(1)] = 512
+    """Longest answer, in tokens. Ours."""
     timeout_s: Annotated[float, Above(0)] = 120.0
     """Longest wait for one reply, in seconds. Ours."""
     max_retries: Annotated[int, Least(0)] = 2
@@ -90,6 +112,16 @@ class LLMConfig:
     """Requests at the same time. Paper: 32 (P17)."""
     vision: bool = False
     """Whether the model takes pictures. Ours: only you know."""
+    tokenizer: str | None = None
+    """The model's `tokenizer.json`, or its folder, or `tiktoken:NAME`, for exact counts; unset: the
+    server counts if it can (vLLM, SGLang, llama.cpp), otherwise counts are estimated."""
+    pictures: Literal["qwen3-vl", "qwen2-vl", "internvl"] | None = None
+    """How the model cuts pictures into tokens; unset: as the server counts (vLLM), or by the
+    model's name."""
+    price_in: Annotated[float, Least(0)] | None = None
+    """What a million tokens of prompt cost, in any currency, for the cost of an answer."""
+    price_out: Annotated[float, Least(0)] | None = None
+    """What a million tokens of replies cost."""
 
     def __post_init__(self) -> None:
         check_section(self)

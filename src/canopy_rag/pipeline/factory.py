@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from canopy_rag.config import Config, EncoderConfig, IngestConfig, LLMConfig, llm_api_key
+from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.evidence import Meter
 from canopy_rag.core.protocols import LLM, Encoder, Fingerprint, MediaPart, Store, TokenCounter
 from canopy_rag.core.render import node_body
 from canopy_rag.core.types import Item
 from canopy_rag.ingest.options import IngestOptions
+from canopy_rag.pipeline.critic import Critic, LLMCritic
 from canopy_rag.pipeline.loop import Loop
 from canopy_rag.pipeline.reader import AnswerStyle, ExtractiveReader, LLMReader
 from canopy_rag.pipeline.retrieve import Retriever
+from canopy_rag.pipeline.route import ModalityRouter
 
 if TYPE_CHECKING:
     from canopy_rag.indexing import IndexOptions, IndexReport, Progress
@@ -82,6 +85,7 @@ def build_llm(config: LLMConfig) -> LLM | None:
     Raises:
         UnknownNameError: If the name is neither a URL nor known.
     """
+    from canopy_rag.llms.counting import Counting
     from canopy_rag.llms.registry import llm
 
     key = llm_api_key()
@@ -93,6 +97,12 @@ def build_llm(config: LLMConfig) -> LLM | None:
         timeout_s=config.timeout_s,
         max_retries=config.max_retries,
         max_in_flight=config.max_in_flight,
+        counting=Counting(
+            tokenizer=config.tokenizer,
+            pictures=config.pictures,
+            price_in=config.price_in,
+            price_out=config.price_out,
+        ),
     )
 
 
@@ -238,6 +248,27 @@ def build_meter(encoder: Encoder, count: TokenCounter | None = None) -> Meter:
     return Meter(count=encoder.count_tokens)
 
 
+def build_critic(
+    config: Config, llm: LLM | None, load: Callable[[MediaPart], str] | None
+) -> Critic | None:
+    """Return who judges the evidence between rounds, or None for one round.
+
+    Raises:
+        ConfigError: If a chat model is to judge and there is none.
+    """
+    wanted = config.retrieval.critic
+    if wanted == "rules":
+        from canopy_rag.pipeline.critic import RulesCritic
+
+        return RulesCritic()
+    if wanted == "llm" and llm is None:
+        raise ConfigError("the critic `llm` needs a chat model; give --llm, or use critic `rules`")
+    small = config.llm.name == "local"  # measured: its verdict is a constant
+    if llm is None or wanted == "none" or (wanted == "auto" and small):
+        return None
+    return LLMCritic(llm=llm, load=load)
+
+
 def build_loop(
     config: Config,
     encoder: Encoder,
@@ -263,13 +294,24 @@ def build_loop(
         reader = ExtractiveReader()
     else:
         sees = llm.vision and load is not None
-        reader = LLMReader(llm=llm, style=style, load=load if sees else None)
+        reader = LLMReader(
+            llm=llm,
+            style=style,
+            max_tokens=config.llm.max_answer,
+            load=load if sees else None,
+            window=config.llm.window,
+        )
         if sees:
             meter = Meter(count=meter.count, count_media=lambda part: PICTURE_TOKENS)
-    retriever = Retriever(encoder=encoder, store=store, hybrid=config.retrieval.hybrid)
+    retrieval = config.retrieval
+    if retrieval.route == "llm" and llm is None:
+        raise ConfigError("routing by a model needs one; give --llm, or route softly")
     return Loop(
-        retriever=retriever,
+        retriever=Retriever(encoder=encoder, store=store, hybrid=retrieval.hybrid),
         reader=reader,
+        critic=build_critic(config, llm, load if llm is not None and llm.vision else None),
+        router=ModalityRouter(llm=llm) if llm is not None and retrieval.route == "llm" else None,
+        classifier=llm if retrieval.aggregate else None,
         retrieval=config.retrieval,
         selection=config.select,
         meter=meter,

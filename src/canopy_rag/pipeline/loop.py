@@ -1,151 +1,227 @@
-"""The rounds of one question: retrieve, refine, and in the end read (P2)."""
+"""The rounds of one question: retrieve, refine, judge, and in the end read (P2, P5-P8).
+
+Round 1 searches with the question, a later one with the critic's follow-up query, and each is
+refined against its own query. Questions wait for nobody: there is no barrier between rounds.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 from canopy_rag.config import RetrievalConfig, SelectConfig
-from canopy_rag.core.answer import Answer, Round, RoundHit, Stop, Usage
-from canopy_rag.core.evidence import Evidence, Meter
+from canopy_rag.core.answer import Answer, Round, RoundHit, Stop, Usage, Verdict
+from canopy_rag.core.evidence import Evidence, Fallback, Meter
+from canopy_rag.core.protocols import LLM
+from canopy_rag.pipeline.aggregate import is_aggregate
+from canopy_rag.pipeline.clock import Clock
 from canopy_rag.pipeline.compressor import Explained, add_round, explain
+from canopy_rag.pipeline.critic import Critic
 from canopy_rag.pipeline.reader import ExtractiveReader, LLMReader, Reading, meter_for
 from canopy_rag.pipeline.retrieve import Retriever
-
-
-@dataclass(slots=True)
-class _Clock:
-    """Seconds by stage."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def lap(self, stage: str, since: float) -> None:
-        spent = time.perf_counter() - since
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + spent
+from canopy_rag.pipeline.route import ModalityRouter, Routing
+from canopy_rag.pipeline.structured import Calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """Answers questions over a store.
-
-    One round: without a critic nothing can ask for more (`stop` is `no_critic`).
-    """
+    """Answers questions over a store. It holds no state of a question: any number may run."""
 
     retriever: Retriever
     reader: LLMReader | ExtractiveReader
+    critic: Critic | None = None
+    """Judges the evidence between rounds; None: one round."""
+    router: ModalityRouter | None = None
+    """Chooses the modalities of every query; None: as `retrieval.route` says without a model."""
+    classifier: LLM | None = None
+    """Tells aggregate questions, whose tables are passed whole (P6); None: none are."""
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
     selection: SelectConfig = field(default_factory=SelectConfig)
     meter: Meter = field(default_factory=Meter)
     """How tokens are counted where the reader cannot count them itself."""
 
-    async def gather(self, question: str) -> _Gathered:
-        """Run the rounds and return the evidence that the reader gets."""
-        clock = _Clock()
-        started = time.perf_counter()
-        # Retrieval is arithmetic and file reading: off the event loop, so that others go on.
-        explained = await asyncio.to_thread(self._search, question)
-        clock.lap("retrieve", started)
-        started = time.perf_counter()
-        evidence = Evidence(meter=meter_for(self.reader, self.meter))
-        settings = self.selection
-        if isinstance(self.reader, LLMReader):
-            budget = await self.reader.budget(question, settings.budget)
-            settings = replace(settings, budget=budget)
-        held = {entry.item.id for entry in evidence.entries}
-        evidence = add_round(evidence, explained, question, settings)
-        if isinstance(self.reader, LLMReader) and settings.budget is not None:
-            evidence = await self.reader.fit(evidence, settings.budget, settings.cap)
-        clock.lap("refine", started)
-        first = _round(1, question, explained, held, evidence)
-        return _Gathered(evidence, (first,), "no_critic", clock)
+    async def gather(self, question: str) -> Gathered:
+        """Run the rounds and return what the reader is to get.
+
+        A deadline (`retrieval.deadline_s`) ends the rounds; what was found by then is read.
+
+        Raises:
+            EncodeError: If a query cannot be encoded.
+            LLMError: If the reader's server cannot be reached to count tokens.
+        """
+        gathered = Gathered(evidence=Evidence(meter=meter_for(self.reader, self.meter)))
+        try:
+            async with asyncio.timeout(self.retrieval.deadline_s):
+                await self._rounds(question, gathered)
+        except TimeoutError:
+            gathered.stop = "deadline"
+        return gathered
 
     async def answer(self, question: str) -> Answer:
         """Answer one question.
 
         Raises:
-            EncodeError: If the question cannot be encoded.
+            EncodeError: If a query cannot be encoded.
             LLMError: If the reader does not answer.
         """
         gathered = await self.gather(question)
-        started = time.perf_counter()
-        if isinstance(self.reader, LLMReader):
-            reading = await self.reader.read(question, gathered.evidence)
-        else:
-            reading = self.reader.read(question, gathered.evidence)
-        gathered.clock.lap("read", started)
-        return _answer(question, gathered, reading)
+        with gathered.clock.stage("read"):
+            if isinstance(self.reader, LLMReader):
+                reading = await self.reader.read(question, gathered.evidence)
+            else:
+                reading = self.reader.read(question, gathered.evidence)
+        return gathered.answered(question, reading)
 
     async def stream(self, question: str) -> AsyncIterator[Evidence | str | Answer]:
         """Yield the evidence, then the pieces of the answer as they come, then the answer."""
         gathered = await self.gather(question)
         yield gathered.evidence
-        started = time.perf_counter()
+        with gathered.clock.stage("read"):
+            if isinstance(self.reader, LLMReader):
+                pieces: list[str] = []
+                async for piece in self.reader.stream(question, gathered.evidence):
+                    pieces.append(piece)
+                    yield piece
+                reading = self.reader.finish("".join(pieces), gathered.evidence)
+            else:
+                reading = self.reader.read(question, gathered.evidence)
+                yield reading.text
+        yield gathered.answered(question, reading)
+
+    async def _rounds(self, question: str, gathered: Gathered) -> None:
+        settings = self.selection
         if isinstance(self.reader, LLMReader):
-            pieces: list[str] = []
-            async for piece in self.reader.stream(question, gathered.evidence):
-                pieces.append(piece)
-                yield piece
-            reading = self.reader.finish("".join(pieces), gathered.evidence)
+            budget = await self.reader.budget(question, settings.budget)
+            settings = replace(settings, budget=budget)
+        queries = [question]
+        while True:
+            number = len(queries)
+            before = gathered.evidence
+            await self._round(question, queries[-1], number, settings, gathered)
+            if number > 1 and gathered.evidence.entries == before.entries:
+                gathered.stop = "nothing_new"
+            elif number >= self.retrieval.rounds:
+                gathered.stop = "last_round"
+            elif self.critic is None:
+                gathered.stop = "no_critic"
+            else:
+                with gathered.clock.stage("critic"):
+                    judged = await self.critic.judge(question, gathered.evidence, queries)
+                gathered.count(judged, verdict=judged.verdict)
+                if judged.stop is None and judged.verdict and judged.verdict.follow_up:
+                    queries.append(judged.verdict.follow_up)
+                    continue
+                gathered.stop = judged.stop or "repeated_query"
+            return
+
+    async def _round(
+        self, question: str, query: str, number: int, settings: SelectConfig, gathered: Gathered
+    ) -> None:
+        clock, before = gathered.clock, gathered.evidence
+        routing = Routing()
+        if self.router is not None:
+            with clock.stage("route"):
+                routing = await self.router.route(query)
+        with clock.stage("retrieve"):
+            # Arithmetic and file reading: off the event loop, so that other questions go on.
+            explained = await asyncio.to_thread(self._search, query, routing)
+        gathered.start(number, query, routing, explained)
+        tables = {e.found.item.id for e in explained if e.found.item.modality == "table"}
+        if tables and self.classifier is not None and gathered.aggregate is None:
+            with clock.stage("classify"):
+                classified = await is_aggregate(self.classifier, question)
+            gathered.aggregate = bool(classified.value)
+            gathered.count(classified)
+        with clock.stage("refine"):
+            whole = tables if gathered.aggregate else set()
+            fresh = replace(before, meter=meter_for(self.reader, self.meter), fallbacks=())
+            evidence = add_round(fresh, explained, query, settings, number=number, aggregate=whole)
+            if isinstance(self.reader, LLMReader) and settings.budget is not None:
+                evidence = await self.reader.fit(evidence, settings.budget, settings.cap)
+        gathered.finish(evidence)
+
+    def _search(self, query: str, routing: Routing) -> list[Explained]:
+        retrieval = self.retrieval
+        if routing.none and retrieval.none == "answer":
+            return []
+        if routing.modalities:
+            found = self.retriever.retrieve_each(query, retrieval.k, routing.modalities)
+        elif retrieval.route == "soft":
+            found = self.retriever.retrieve_shares(query, retrieval.k, retrieval.min_share)
         else:
-            reading = self.reader.read(question, gathered.evidence)
-            yield reading.text
-        gathered.clock.lap("read", started)
-        yield _answer(question, gathered, reading)
-
-    def _search(self, query: str) -> list[Explained]:
-        found, node_query = self.retriever.retrieve(query, self.retrieval.k)
-        return explain(found, node_query, self.selection.select)
+            found = self.retriever.retrieve(query, retrieval.k)
+        return explain(found.found, found.node_query, self.selection.select)
 
 
-@dataclass(frozen=True, slots=True)
-class _Gathered:
-    """The end of the rounds, before reading."""
+@dataclass(slots=True, kw_only=True)
+class Gathered:
+    """How far one question is: what the reader will get, and the trace so far."""
 
     evidence: Evidence
-    rounds: tuple[Round, ...]
-    stop: Stop
-    clock: _Clock
+    rounds: list[Round] = field(default_factory=list)
+    stop: Stop = "no_critic"
+    clock: Clock = field(default_factory=Clock)
+    aggregate: bool | None = None
+    """Whether the question needs whole tables; None before the first table (P6)."""
+    calls: Calls = field(default_factory=Calls)
 
-
-def _round(
-    number: int, query: str, explained: list[Explained], held: set[str], evidence: Evidence
-) -> Round:
-    hits = tuple(
-        RoundHit(
-            item_id=each.found.item.id,
-            rank=each.found.hit.rank,
-            similarity=each.found.hit.similarity,
-            held=each.found.item.id in held,
+    def start(self, number: int, query: str, routing: Routing, explained: list[Explained]) -> None:
+        """Enter a round with its hits."""
+        held = {entry.item.id for entry in self.evidence.entries}
+        hits = tuple(
+            RoundHit(
+                item_id=each.found.item.id,
+                rank=each.found.hit.rank,
+                similarity=each.found.hit.similarity,
+                held=each.found.item.id in held,
+            )
+            for each in explained
         )
-        for each in explained
-    )
-    return Round(
-        number=number,
-        query=query,
-        routed=(),
-        hits=hits,
-        n_new=sum(not hit.held for hit in hits),
-        fallbacks=evidence.fallbacks,
-    )
+        self.rounds.append(
+            Round(number=number, query=query, routed=routing.modalities, hits=hits, n_new=0)
+        )
+        self.count(routing)
 
+    def count(self, calls: Calls, *, verdict: Verdict | None = None) -> None:
+        """Add a decision's calls and fallbacks to the current round."""
+        self.calls = Calls(
+            llm_calls=self.calls.llm_calls + calls.llm_calls,
+            prompt_tokens=self.calls.prompt_tokens + calls.prompt_tokens,
+            completion_tokens=self.calls.completion_tokens + calls.completion_tokens,
+        )
+        self._note(calls.fallbacks)
+        if verdict is not None:
+            self.rounds[-1] = replace(self.rounds[-1], verdict=verdict)
 
-def _answer(question: str, gathered: _Gathered, reading: Reading) -> Answer:
-    *earlier, last = gathered.rounds
-    rounds = (*earlier, replace(last, fallbacks=last.fallbacks + reading.fallbacks))
-    usage = Usage(
-        llm_calls=reading.llm_calls,
-        prompt_tokens=reading.prompt_tokens,
-        completion_tokens=reading.completion_tokens,
-        seconds=dict(gathered.clock.seconds),
-    )
-    return Answer(
-        question=question,
-        text=reading.text,
-        citations=reading.citations,
-        evidence=gathered.evidence,
-        rounds=rounds,
-        stop=gathered.stop,
-        usage=usage,
-    )
+    def finish(self, evidence: Evidence) -> None:
+        """Take over the round's evidence."""
+        held = {entry.item.id for entry in self.evidence.entries}
+        n_new = sum(entry.item.id not in held for entry in evidence.entries)
+        self.rounds[-1] = replace(self.rounds[-1], n_new=n_new)
+        self._note(evidence.fallbacks)
+        self.evidence = evidence
+
+    def answered(self, question: str, reading: Reading) -> Answer:
+        """Return the answer with its trace."""
+        if self.rounds:
+            self._note(reading.fallbacks)
+        usage = Usage(
+            llm_calls=self.calls.llm_calls + reading.llm_calls,
+            prompt_tokens=self.calls.prompt_tokens + reading.prompt_tokens,
+            completion_tokens=self.calls.completion_tokens + reading.completion_tokens,
+            seconds=dict(self.clock.seconds),
+        )
+        return Answer(
+            question=question,
+            text=reading.text,
+            citations=reading.citations,
+            evidence=self.evidence,
+            rounds=tuple(self.rounds),
+            stop=self.stop,
+            usage=usage,
+        )
+
+    def _note(self, fallbacks: tuple[Fallback, ...]) -> None:
+        last = self.rounds[-1]
+        self.rounds[-1] = replace(last, fallbacks=last.fallbacks + fallbacks)

@@ -47,6 +47,8 @@ class LLMReader:
     """Longest answer, in tokens."""
     load: PictureLoader | None = None
     """How pictures reach the model; None: it gets their captions."""
+    window: int | None = None
+    """Most tokens of prompt and answer together (P9), where the model's own are more."""
 
     @property
     def numbered(self) -> bool:
@@ -63,11 +65,11 @@ class LLMReader:
         most = MAX_BUDGET if wanted is None else wanted
         messages = reader_messages(question, (), self.style)
         asked = await self._tokens(messages)  # a server tells its window with the first count
-        window = self.llm.context_tokens
-        if window is None:
+        windows = [each for each in (self.llm.context_tokens, self.window) if each is not None]
+        if not windows:
             return most
         rest = asked + self.max_tokens + TEMPLATE_TOKENS
-        return max(1, min(most, window - rest))
+        return max(1, min(most, min(windows) - rest))
 
     async def fit(self, evidence: Evidence, budget: int, cap: Cap) -> Evidence:
         """Return evidence within `budget` of the model's own tokens, where it can count them.

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from canopy_rag.core.protocols import Encoder, Found, Store
-from canopy_rag.core.types import Modality
+from canopy_rag.core.types import MODALITIES, Modality
+from canopy_rag.pipeline.route import by_similarity, soft_shares
 
 
 class Retrieved(NamedTuple):
@@ -49,3 +50,24 @@ class Retriever:
             vectors.retrieval[0], k, modalities=modalities, text=query if self.hybrid else None
         )
         return Retrieved(found, vectors.node[0])
+
+    def retrieve_each(self, query: str, k: int, modalities: Sequence[Modality]) -> Retrieved:
+        """Return the `k` nearest items of each of several modalities (P8), most similar first."""
+        found, node_query = self._each(query, k, modalities)
+        return Retrieved(by_similarity(each for own in found.values() for each in own), node_query)
+
+    def retrieve_shares(self, query: str, k: int, minimum: int) -> Retrieved:
+        """Return `k` items with at least `minimum` of each modality that has as many."""
+        found, node_query = self._each(query, k, MODALITIES)
+        return Retrieved(soft_shares(found, k, minimum), node_query)
+
+    def _each(
+        self, query: str, k: int, modalities: Sequence[Modality]
+    ) -> tuple[dict[Modality, list[Found]], NDArray[np.float32]]:
+        vectors = self.encoder.encode_queries([query])
+        text = query if self.hybrid else None
+        found = {
+            modality: self.store.search(vectors.retrieval[0], k, modalities=[modality], text=text)
+            for modality in modalities
+        }
+        return found, vectors.node[0]

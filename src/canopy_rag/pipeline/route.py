@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from canopy_rag.core.prompts import router_messages
@@ -84,8 +84,13 @@ def soft_shares(
         ),
         key=lambda entry: entry[:3],
     )
-    chosen = sorted(ordered[:k], key=lambda entry: entry[1:3])
+    return by_similarity(each for *_, each in ordered[:k])
+
+
+def by_similarity(found: Iterable[Found]) -> list[Found]:
+    """Return hits of several searches as one list, most similar first, ties by item id."""
+    ordered = sorted(found, key=lambda each: (-each.hit.similarity, each.hit.item_id))
     return [
         replace(each, hit=replace(each.hit, rank=rank))
-        for rank, (*_, each) in enumerate(chosen, start=1)
+        for rank, each in enumerate(ordered, start=1)
     ]

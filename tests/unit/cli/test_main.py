@@ -23,6 +23,8 @@ COMMANDS = (
     "config",
     "doctor",
     "demo",
+    "datasets",
+    "diagnose",
 )
 
 

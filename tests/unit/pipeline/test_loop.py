@@ -137,3 +137,10 @@ async def test_hostile_text_in_a_document_stays_inside_the_evidence_block(encode
         assert forged not in prompt
     assert answer.citations == ()
     assert answer.evidence.fragments[0].text == hostile
+
+
+async def test_a_cap_of_the_whole_prompt_goes_before_a_larger_window(loop):
+    llm = ScriptedLLM(("", "x"), context_tokens=8192)
+    reader = LLMReader(llm=llm, window=330, max_tokens=50)
+    await loop(reader).answer(QUESTION)
+    assert await llm.count_tokens(prompt_text(llm.calls[0])) + 50 <= 330
