@@ -174,6 +174,13 @@ def test_a_long_reply_is_refused_and_hangs_nothing(
         form.read(unit * (length // len(unit)))
 
 
+def test_a_reply_beyond_the_limit_is_not_read_even_if_it_could_be() -> None:
+    padded = '{"sufficient": true, "follow_up": ""}'.ljust(MAX_CHARS)
+    assert CRITIC.read(padded).value == ENOUGH
+    with pytest.raises(OutputParseError, match="20,001 characters"):
+        CRITIC.read(f"{padded} ")
+
+
 @pytest.mark.parametrize("form", [CRITIC, AGGREGATE, ROUTER], ids=lambda form: form.name)
 def test_the_schemas_allow_no_more_than_their_fields(form: Form[object]) -> None:
     assert form.schema["type"] == "object"
