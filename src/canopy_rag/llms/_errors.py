@@ -137,7 +137,13 @@ def broken(url: str, error: BaseException) -> AttemptError:
 
 
 def _detail(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    """Return the outermost words of an error and its causes; many have none."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if words := str(cause).strip():
+            return words
+        cause = cause.__cause__
+    return type(error).__name__
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -195,9 +195,12 @@ async def pieces(
         AttemptError: If it is no success, breaks off, stalls, or holds no text.
     """
     check(response, url, secret)
-    if "json" in response.headers.get("content-type", ""):
+    lines = split_lines(body)
+    first = await _first_line(lines)
+    if first[:1] in {b"{", b"[", b"<"}:
         # Some servers answer whole whatever is asked.
-        whole = parse_json(b"".join([chunk async for chunk in body]), url, secret)
+        content = b"\n".join([first, *[line async for line in lines]])
+        whole = parse_json(content, url, secret)
         told.usage = _mapping(whole.get("usage"))
         reply = reply_of(whole, url, secret)
         told.finish_reason = "length" if reply.cut else "stop"
@@ -205,7 +208,7 @@ async def pieces(
         yield reply.text
         return
     thought = ThoughtFilter()
-    async for event in events(split_lines(body), url, secret, patience_s):
+    async for event in events(_chained(first, lines), url, secret, patience_s):
         told.thinks = told.thinks or event.thinks
         told.finish_reason = event.finish_reason or told.finish_reason
         told.usage = event.usage or told.usage
@@ -274,13 +277,29 @@ async def _drain(lines: AsyncIterator[bytes]) -> None:
 
 async def split_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     r"""Cut a stream at line feeds only: JSON may hold U+2028, which `splitlines` cuts at too."""
-    rest = b""
+    rest: list[bytes] = []
     async for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            yield line.rstrip(b"\r")
-    if rest:
-        yield rest
+        head, *tail = chunk.split(b"\n")
+        rest.append(head)
+        for part in tail:
+            yield b"".join(rest).rstrip(b"\r")
+            rest = [part]
+    if last := b"".join(rest):
+        yield last
+
+
+async def _first_line(lines: AsyncIterator[bytes]) -> bytes:
+    """Return the first line that is not blank; empty at the end of the stream."""
+    async for line in lines:
+        if stripped := line.lstrip():
+            return stripped
+    return b""
+
+
+async def _chained(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for line in lines:
+        yield line
 
 
 def _choice(parsed: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -231,14 +231,17 @@ class OpenAIChat:
         return count
 
     async def media_tokens(self, width: int, height: int) -> int | None:
-        """Return the tokens of a picture of that many pixels, or None if nobody can tell.
+        """Return the tokens of a picture of that many pixels.
 
-        As the family named in `counting` has it; otherwise as the server counts, if it is a vLLM
-        that counts pictures, each size once; otherwise by the model's name.
+        None if nobody can tell, or the model sees none. As the family named in `counting` has it;
+        otherwise as the server counts, if it is a vLLM that counts pictures, each size once;
+        otherwise by the model's name.
 
         Raises:
             LLMError: When no server answers.
         """
+        if self._vision is False:
+            return None
         if self._named_pictures is not None:
             return self._named_pictures(width, height)
         size = (width, height)

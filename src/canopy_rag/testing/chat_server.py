@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +15,10 @@ from typing import Any
 
 _WAIT_S = 30.0
 """No test waits longer, even for what never comes."""
+
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+"""What every reply tells unless a test has it otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +32,10 @@ class Served:
     """Wait for `release` before replying."""
     breaks: bool = False
     """Promise more than the body and close the connection."""
+    resets: bool = False
+    """Promise more than the body and reset the connection."""
+    stalls: bool = False
+    """Promise more than the body and send nothing until `release`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +58,9 @@ def says(text: str, **changes: Any) -> Served:
             that differ; None leaves the field out.
     """
     choice = {"index": 0, "message": {"role": "assistant", "content": text}}
-    usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
     choice |= {"finish_reason": "stop"} | {k: v for k, v in changes.items() if k != "usage"}
     payload = {"object": "chat.completion", "choices": [choice]}
-    payload["usage"] = changes.get("usage", usage)
+    payload["usage"] = changes.get("usage", USAGE)
     return sends({key: value for key, value in payload.items() if value is not None})
 
 
@@ -70,13 +80,17 @@ def refuses(status: int, message: str = "no", **headers: str) -> Served:
 
 
 def streams(
-    *deltas: str | Mapping[str, Any], finish_reason: str | None = "stop", done: bool = True
+    *deltas: str | Mapping[str, Any],
+    finish_reason: str | None = "stop",
+    usage: Mapping[str, int] | None = USAGE,
+    done: bool = True,
 ) -> Served:
     """Return a stream of events.
 
     Args:
         *deltas: Pieces of text, or whole deltas.
         finish_reason: Sent after them; None: not sent.
+        usage: Sent after that; None: not sent.
         done: Whether `[DONE]` ends it.
     """
     lines = [": a comment\n\n"]
@@ -85,7 +99,8 @@ def streams(
         lines.append(_event({"choices": [{"delta": content, "finish_reason": None}]}))
     if finish_reason is not None:
         lines.append(_event({"choices": [{"delta": {}, "finish_reason": finish_reason}]}))
-    lines.append(_event({"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}))
+    if usage is not None:
+        lines.append(_event({"choices": [], "usage": usage}))
     if done:
         lines.append("data: [DONE]\n\n")
     return Served(body="".join(lines).encode(), headers={"Content-Type": "text/event-stream"})
@@ -115,6 +130,8 @@ class ChatServer:
         then: What replies after the script; None: status 500, so that a surprise shows.
         models: Entries of `/v1/models`, or their ids; None: there is no such path.
         tokenizes: Whether `/tokenize` counts words; otherwise there is no such path.
+        picture_tokens: What `/tokenize` counts for a picture in messages; None: it takes no
+            messages.
     """
 
     def __init__(
@@ -123,11 +140,13 @@ class ChatServer:
         then: Respond | None = None,
         models: Sequence[str | Mapping[str, Any]] | None = ("test-model",),
         tokenizes: bool = True,
+        picture_tokens: int | None = None,
     ) -> None:
         self._script = list(script)
         self._then = then
         self._models = models
         self._tokenizes = tokenizes
+        self._picture_tokens = picture_tokens
         self._released = threading.Event()
         self._changed = threading.Condition()
         self._in_flight = 0
@@ -135,7 +154,7 @@ class ChatServer:
         """Most chat completions in flight at once."""
         self.received: list[Received] = []
         """All requests, in order."""
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = _Listener(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
 
     @property
@@ -151,6 +170,10 @@ class ChatServer:
     def release(self) -> None:
         """Let all hanging replies go, those to come included."""
         self._released.set()
+
+    def wait_for_release(self) -> None:
+        """Wait until `release`."""
+        self._released.wait(_WAIT_S)
 
     def wait_for(self, n_chats: int) -> None:
         """Wait until so many chat completions have come in.
@@ -193,7 +216,7 @@ class ChatServer:
             if served is None:
                 served = self._then(received) if self._then else refuses(500, "not in the script")
             if served.hangs:
-                self._released.wait(_WAIT_S)
+                self.wait_for_release()
         finally:
             with self._changed:
                 self._in_flight -= 1
@@ -204,9 +227,23 @@ class ChatServer:
             entries = [{"id": each} if isinstance(each, str) else each for each in self._models]
             return sends({"object": "list", "data": entries})
         if _route(received) == "/tokenize" and self._tokenizes:
-            words = str(received.body.get("content", "")).split()
-            return sends({"tokens": list(range(len(words)))})
+            return self._tokenize(received.body)
         return refuses(404, "no such path")
+
+    def _tokenize(self, body: dict[str, Any]) -> Served:
+        if "messages" not in body:
+            words = str(body.get("content", "")).split()
+            return sends({"tokens": list(range(len(words)))})
+        if self._picture_tokens is None:
+            return refuses(422, "messages: extra fields not permitted")
+        parts = [part for message in body["messages"] for part in message["content"]]
+        costs = (1 if part["type"] == "text" else self._picture_tokens for part in parts)
+        return sends({"count": 5 + sum(costs)})
+
+
+class _Listener(ThreadingHTTPServer):
+    request_queue_size = 256
+    """Connections that may wait to be accepted: the usual 5 turn a batch of calls away."""
 
 
 def _route(received: Received) -> str:
@@ -232,16 +269,26 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             body = json.loads(content) if content else {}
             served = server.respond(Received(path=self.path, headers=headers, body=body))
-            length = len(served.body) + (1000 if served.breaks else 0)
-            self.close_connection = served.breaks
+            unfinished = served.breaks or served.resets or served.stalls
+            length = len(served.body) + (1000 if unfinished else 0)
+            self.close_connection = unfinished
             try:
                 self.send_response(served.status)
                 for name, value in {**served.headers, "Content-Length": str(length)}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(served.body)
+                if served.stalls:
+                    server.wait_for_release()
+                if served.resets:
+                    self._reset()
             except ConnectionError:
                 # The client went away first, as it does in tests of time-outs.
                 self.close_connection = True
+
+        def _reset(self) -> None:
+            # Closed at once and without lingering: an orderly end would come first otherwise.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            os.close(self.connection.detach())
 
     return Handler

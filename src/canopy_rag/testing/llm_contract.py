@@ -71,6 +71,16 @@ class LLMContract:
         assert len(pieces) > 1
         assert "".join(pieces) == whole
 
+    async def test_a_stream_tells_the_whole_reply_and_its_cost_at_its_end(self, llm: LLM) -> None:
+        told: list[Completion] = []
+        pieces = []
+        async for piece in llm.stream(ask(PROMPTS[1]), told.append):
+            assert not told
+            pieces.append(piece)
+        assert [each.text for each in told] == ["".join(pieces)]
+        assert told[0].prompt_tokens > 0
+        assert told[0].completion_tokens > 0
+
     async def test_a_stream_left_early_leaves_the_model_usable(self, llm: LLM) -> None:
         stream = llm.stream(ask(PROMPTS[1]))
         assert await anext(stream)
@@ -91,6 +101,10 @@ class LLMContract:
         else:
             assert long is not None
             assert 0 < short < long
+
+    async def test_a_picture_costs_tokens_or_nobody_can_tell(self, llm: LLM) -> None:
+        tokens = await llm.media_tokens(640, 480)
+        assert tokens is None or tokens > 0
 
     async def test_a_call_that_fails_is_an_llm_error(self, failing_llm: LLM) -> None:
         error = await _error_of(failing_llm, streamed=False)

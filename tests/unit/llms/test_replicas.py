@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from canopy_rag.llms._replicas import REST_S, Replicas, address
+from canopy_rag.core.errors import ConfigError
+from canopy_rag.llms._replicas import REST_S, Replica, Replicas, address
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,81 @@ def test_if_all_rest_one_that_was_not_tried_is_asked() -> None:
         replicas.give_back(replicas.take([other]), failed=True)
         assert each.rests_until > 0
     assert replicas.take([first]) is second
+
+
+def down(replicas: Replicas, replica: Replica) -> None:
+    """Let a replica fail once."""
+    others = [each for each in replicas.all if each is not replica]
+    assert replicas.take(others) is replica
+    replicas.give_back(replica, failed=True)
+
+
+def test_a_rest_doubles_with_every_failure_after_it_up_to_a_minute() -> None:
+    now = 0.0
+    replicas = Replicas(["http://a", "http://b"], clock=lambda: now)
+    first = replicas.all[0]
+    rests = []
+    for _ in range(5):
+        down(replicas, first)
+        rests.append(first.rests_until - now)
+        now = first.rests_until
+    assert rests == [10, 20, 40, 60, 60]
+
+
+def test_failures_of_requests_under_way_count_once() -> None:
+    replicas = Replicas(["http://a"], clock=lambda: 0.0)
+    taken = [replicas.take([]) for _ in range(32)]
+    for each in taken:
+        replicas.give_back(each, failed=True)
+    assert replicas.all[0].rests_until == REST_S
+
+
+def test_after_its_rest_a_server_gets_one_request_at_a_time_until_one_succeeds() -> None:
+    now = 0.0
+    replicas = Replicas(["http://a", "http://b"], clock=lambda: now)
+    first, second = replicas.all
+    down(replicas, first)
+    now = REST_S
+    assert [replicas.take([]) for _ in range(5)] == [second, first, second, second, second]
+    replicas.give_back(first, failed=False)
+    assert [replicas.take([]) for _ in range(3)] == [first] * 3
+
+
+def test_a_server_that_asks_for_a_pause_is_left_out_for_as_long() -> None:
+    now = 0.0
+    replicas = Replicas(["http://a", "http://b"], clock=lambda: now)
+    first, second = replicas.all
+    replicas.take([second])
+    replicas.give_back(first, failed=False, pause_s=3.0)
+    assert [replicas.take([]) for _ in range(2)] == [second] * 2
+    now = 3.0
+    assert replicas.take([]) is first
+
+
+def test_servers_are_lost_when_all_have_only_failed_for_long() -> None:
+    now = 5.0
+    replicas = Replicas(["http://a", "http://b"], clock=lambda: now)
+    first, second = replicas.all
+    down(replicas, first)
+    now = 20.0
+    down(replicas, second)
+    assert not replicas.lost(10.0)
+    now = 30.0
+    assert replicas.lost(10.0)
+    replicas.give_back(replicas.take([second]), failed=False)
+    assert not replicas.lost(10.0)
+
+
+def test_what_is_not_shown_of_a_url_is_kept_for_its_requests() -> None:
+    read = address("https://me:p%40w@A.example:8/v1?key=pw")
+    assert read.login == ("me", "p@w")
+    assert read.query == "key=pw"
+    assert read.host == "a.example"
+    assert read.beside("tokenize") == "https://a.example:8/tokenize"
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://a:port", "http://a b", "http://me:pw@"])
+def test_a_url_that_cannot_be_read_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"Write it like http://") as caught:
+        address(url)
+    assert "pw" not in str(caught.value)
