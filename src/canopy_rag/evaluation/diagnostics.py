@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from canopy_rag.core.evidence import Evidence, Meter, Shown
 from canopy_rag.core.preferences import decides_correctly, decision_instances
@@ -67,14 +68,33 @@ class Kepts:
     """Of the same candidates shown whole."""
 
 
+class Size(NamedTuple):
+    """How much evidence there is."""
+
+    words: int
+    tokens: int
+
+
+def whole_size(judged: Judged, *, retrieved: bool, count: Callable[[str], int]) -> Size:
+    """Return the size of a question's candidates shown whole, as written out."""
+    items = judged.found_items if retrieved else judged.gold_items
+    return _size(written(items, [frozenset(leaves(item.nodes)) for item in items]), count)
+
+
 def keep(
-    judged: Judged, select: Selection, *, retrieved: bool, count: Callable[[str], int]
+    judged: Judged,
+    select: Selection,
+    full: Size,
+    *,
+    retrieved: bool,
+    count: Callable[[str], int],
 ) -> Kepts:
     """Measure a selection on one question.
 
     Args:
         judged: The question.
         select: The selection.
+        full: Size of the candidates shown whole.
         retrieved: Over the retrieved items; otherwise over the gold items alone.
         count: Counts the tokens of a text.
     """
@@ -88,15 +108,19 @@ def keep(
         n_kept += len(gold & ends)
         if gold and item.nodes[0].children:
             shares.append(len(gold & ends) / len(gold))
-    text, full = written(items, kept), written(items, [frozenset(leaves(i.nodes)) for i in items])
+    size = _size(written(items, kept), count)
     return Kepts(
         recall=n_kept / judged.n_gold,
         recall_shown=sum(shares) / len(shares) if shares else None,
-        words=len(text.split()),
-        tokens=count(text),
-        words_full=len(full.split()),
-        tokens_full=count(full),
+        words=size.words,
+        tokens=size.tokens,
+        words_full=full.words,
+        tokens_full=full.tokens,
     )
+
+
+def _size(text: str, count: Callable[[str], int]) -> Size:
+    return Size(len(text.split()), count(text))
 
 
 def written(items: Sequence[Item], kept: Kept) -> str:
