@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
+ASSETS = Path(__file__).parent.parent / "docs" / "assets"
 BENCHMARKS = ("nq", "hotpotqa", "musique", "ottqa", "tatqa")
 MAX_ITEMS = 1200
 """Items of each pool besides the gold ones; OTT-QA alone would bring 13,457 passages."""
@@ -56,6 +57,10 @@ def run(mode: str, data: Path) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"diagnosis-{mode}.json"
     path.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if mode == "late":
+        from canopy_rag.evaluation.diagnosis_plots import plot_curve
+
+        plot_curve(diagnosis, "all", "retrieval", ASSETS / "diagnosis-curve.png")
     print(f"{mode}: {body['seconds']:.0f} s, wrote {path.name}", flush=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from canopy_rag.evaluation.bootstrap import Interval
-from canopy_rag.evaluation.diagnose import ALL, SETTINGS, Diagnosis
+from canopy_rag.evaluation.diagnose import ALL, SETTINGS, Diagnosis, Setting
 from canopy_rag.evaluation.plots import (
     Bar,
     Curve,
@@ -37,12 +37,11 @@ def plot_diagnosis(diagnosis: Diagnosis, folder: Path) -> list[Path]:
     results = diagnosis.results
     drawn: list[Path] = []
     for name, result in results.items():
-        for setting in SETTINGS:
-            curves = _curves(result, setting)
-            if curves:
-                title = f"{name}: gold kept {_WHAT[setting]}"
-                path = folder / f"curve-{name}-{setting}.png"
-                drawn.append(plot_curves(curves, path, title=title))
+        drawn.extend(
+            plot_curve(diagnosis, name, setting, folder / f"curve-{name}-{setting}.png")
+            for setting in SETTINGS
+            if _curves(result, setting)
+        )
     bars = list(_bars(results, "decision_accuracy"))
     if bars:
         drawn.append(plot_decision_accuracy(bars, folder / "decision-accuracy.png"))
@@ -60,6 +59,19 @@ def plot_diagnosis(diagnosis: Diagnosis, folder: Path) -> list[Path]:
     if distributions:
         drawn.append(plot_root_relative(distributions, folder / "root-relative.png"))
     return drawn
+
+
+def plot_curve(diagnosis: Diagnosis, name: str, setting: Setting, path: Path) -> Path:
+    """Draw gold kept against tokens, a curve per family of selections (Figure 7, in tokens).
+
+    Args:
+        diagnosis: Results by benchmark.
+        name: Which benchmark, or `all`.
+        setting: On the gold items alone, or over the retrieved ones.
+        path: Where to.
+    """
+    curves = _curves(diagnosis.results[name], setting)
+    return plot_curves(curves, path, title=f"{name}: gold kept {_WHAT[setting]}")
 
 
 def _curves(result: Mapping[str, Any], setting: str) -> list[Curve]:
