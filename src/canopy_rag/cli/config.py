@@ -9,7 +9,12 @@ from canopy_rag.cli.options import Debug, Json, Quiet
 from canopy_rag.cli.output import Output
 from canopy_rag.config import DEFAULT, describe, load, variable
 
-_KEYS = ("CANOPY_LLM_API_KEY", "OPENAI_API_KEY", "CANOPY_SERVER_API_KEY")
+_KEYS = (
+    "CANOPY_LLM_API_KEY",
+    "CANOPY_ENCODER_API_KEY",
+    "OPENAI_API_KEY",
+    "CANOPY_SERVER_API_KEY",
+)
 
 
 def config(as_json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:

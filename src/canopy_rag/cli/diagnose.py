@@ -96,16 +96,17 @@ def diagnose(
     ]
     for task in tasks:
         output.note(f"{task.name}: {len(task.questions):,} questions of the {split} part")
+    model = factory.build_encoder(config.encoder)
     with _progress(output) as advance:
         diagnosis = run(
             tasks,
-            factory.build_encoder(config.encoder),
+            model,
             k=config.retrieval.k,
             advance=advance,
         )
     body = diagnosis.to_dict() | {
         "encoder": config.encoder.name,
-        "mode": config.encoder.mode,
+        "mode": model.fingerprint.mode,
         "k": config.retrieval.k,
         "split": split,
     }

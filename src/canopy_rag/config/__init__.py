@@ -6,7 +6,7 @@ global settings object: sections are passed as arguments.
 """
 
 from canopy_rag.config.loading import DEFAULT_FILE, load, variable
-from canopy_rag.config.secrets import Secret, llm_api_key, server_api_key
+from canopy_rag.config.secrets import Secret, encoder_api_key, llm_api_key, server_api_key
 from canopy_rag.config.sections import (
     DEFAULT,
     Config,
@@ -33,6 +33,7 @@ __all__ = [
     "Secret",
     "SelectConfig",
     "describe",
+    "encoder_api_key",
     "keys",
     "llm_api_key",
     "load",

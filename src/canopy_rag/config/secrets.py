@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-SECRETS = frozenset({"CANOPY_LLM_API_KEY", "CANOPY_SERVER_API_KEY"})
+SECRETS = frozenset({"CANOPY_ENCODER_API_KEY", "CANOPY_LLM_API_KEY", "CANOPY_SERVER_API_KEY"})
 """Our variables that hold keys; they are no settings."""
 
 
@@ -40,6 +40,11 @@ class Secret:
 def llm_api_key(env: Mapping[str, str] | None = None) -> Secret | None:
     """Return the chat server's key: `CANOPY_LLM_API_KEY`, else `OPENAI_API_KEY`; empty is unset."""
     return _secret(env, "CANOPY_LLM_API_KEY", "OPENAI_API_KEY")
+
+
+def encoder_api_key(env: Mapping[str, str] | None = None) -> Secret | None:
+    """Return the key of the encoder's server: `CANOPY_ENCODER_API_KEY`, else `OPENAI_API_KEY`."""
+    return _secret(env, "CANOPY_ENCODER_API_KEY", "OPENAI_API_KEY")
 
 
 def server_api_key(

@@ -79,12 +79,23 @@ class EncoderConfig:
     name: Annotated[str, NotEmpty()] = "minilm"
     """Encoder name, `+<adapter folder>` for a node adapter. Paper: Qwen3-VL-Embedding-2B (P1);
     ours runs on a CPU without a download."""
-    mode: Literal["late", "node"] = "late"
-    """`late`: one pass per item, leaf vectors pooled from it. `node`: one pass per node (P1)."""
+    mode: Literal["late", "node"] | None = None
+    """`late`: one pass per item, leaf vectors pooled from it. `node`: one pass per node (P1).
+    Unset: as the index has it, else `late` for `minilm` and `node` for the others."""
     threads: Annotated[int, Least(1)] = 1
     """Threads per worker. One: two on a busy two-core machine measured several times slower."""
     weights: str | None = None
     """Folder with the model's files; unset: those the package carries."""
+    instruction: str | None = None
+    """What queries are searched for, told to the model before each; unset: the model's own. The
+    paper's is not known."""
+    form: Literal["auto", "text", "chat"] = "auto"
+    """How an `http:` encoder is asked. `text`: OpenAI's embeddings of strings. `chat`: vLLM's
+    messages, pictures included. `auto`: `chat` for models named like Qwen3-VL-Embedding."""
+    max_tokens: Annotated[int, Least(16)] | None = None
+    """Texts are read up to about here; unset: what the model is known to take."""
+    max_in_flight: Annotated[int, Least(1)] = 8
+    """Requests to an `http:` encoder at the same time. Ours."""
 
     def __post_init__(self) -> None:
         check_section(self)

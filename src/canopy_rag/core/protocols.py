@@ -17,6 +17,7 @@ from collections.abc import (
 )
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,6 +28,10 @@ from canopy_rag.core.vectors import ItemVectors, NodeVectors, QueryVectors
 
 TokenCounter = Callable[[str], int]
 """Number of tokens of a text, without special tokens."""
+
+MediaPlace = Callable[[str], tuple[str, Path | None]]
+"""From a payload's `media` to what opens it: a path or `data:` URI, and the folder in which a path
+must lie; None: anywhere."""
 
 
 @runtime_checkable

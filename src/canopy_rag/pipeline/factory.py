@@ -7,10 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from canopy_rag.config import Config, EncoderConfig, IngestConfig, LLMConfig, llm_api_key
+from canopy_rag.config import (
+    Config,
+    EncoderConfig,
+    IngestConfig,
+    LLMConfig,
+    encoder_api_key,
+    llm_api_key,
+)
 from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.evidence import Meter
-from canopy_rag.core.protocols import LLM, Encoder, Fingerprint, MediaPart, Store, TokenCounter
+from canopy_rag.core.protocols import (
+    LLM,
+    Encoder,
+    Fingerprint,
+    MediaPart,
+    MediaPlace,
+    Store,
+    TokenCounter,
+)
 from canopy_rag.core.render import node_body
 from canopy_rag.core.types import Item
 from canopy_rag.ingest.options import IngestOptions
@@ -36,20 +51,30 @@ PICTURE_TOKENS = 1024
 """What a picture of a megapixel costs with a token for each 32 x 32 pixels (Qwen3-VL)."""
 
 
-def build_encoder(config: EncoderConfig) -> Encoder:
+def build_encoder(
+    config: EncoderConfig, *, place: MediaPlace | None = None, dim: int | None = None
+) -> Encoder:
     """Return the encoder of a configuration; weights load on first use.
+
+    The key of an encoder's server comes from the environment alone.
+
+    Args:
+        config: The settings.
+        place: Finds pictures and videos of items; None: by absolute path or `data:` URI.
+        dim: Dimensions that are expected, as those of an index; None: whatever the encoder has.
 
     Raises:
         UnknownNameError: If there is no such encoder.
+        ConfigError: If a setting cannot work, or an adapter does not belong to the encoder.
     """
     if config.name == "hashing":
         from canopy_rag.testing.hashing import HashingEncoder
 
-        return HashingEncoder(mode=config.mode)
-    from canopy_rag.encoders.registry import encoder
+        return HashingEncoder(mode=config.mode or "late")
+    from canopy_rag.encoders.registry import from_config
 
-    weights = None if config.weights is None else Path(config.weights)
-    return encoder(config.name, mode=config.mode, weights=weights, threads=config.threads)
+    key = encoder_api_key()
+    return from_config(config, place=place, dim=dim, api_key=None if key is None else key.reveal())
 
 
 def build_options(
@@ -228,17 +253,31 @@ def load_picture(part: MediaPart, folder: Path) -> str:
         IngestError: If its file is gone, broken, or outside the indexed folders.
     """
     from canopy_rag import media
-    from canopy_rag.indexing import Roots
 
     if part.media.startswith("data:"):
         return part.media
-    roots = Roots(folder)
-    path = roots.path(part.media)
-    root = None if path is None else roots.root_of(path)
-    name = part.media if path is None else str(path)
+    name, root = media_place(folder)(part.media)
     if part.time is None:
         return media.image_data_uri(name, root)
     return media.data_uri(media.load_frames(name, [part.time], root)[0], max_px=FRAME_PX)
+
+
+def media_place(folder: Path) -> MediaPlace:
+    """Return how the media of an index's items are found.
+
+    Args:
+        folder: The index's folder, which knows the roots of its sources, those of now.
+    """
+    from canopy_rag.indexing import Roots
+
+    def place(media: str) -> tuple[str, Path | None]:
+        if media.startswith("data:"):
+            return media, None
+        roots = Roots(folder)
+        path = roots.path(media)
+        return (media, None) if path is None else (str(path), roots.root_of(path))
+
+    return place
 
 
 def build_meter(encoder: Encoder, count: TokenCounter | None = None) -> Meter:

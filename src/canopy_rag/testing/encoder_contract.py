@@ -116,13 +116,21 @@ def sample_items() -> list[Item]:
 
 
 class EncoderContract:
-    """Inherit it, override `make`, and pytest checks the encoder in both modes."""
+    """Inherit it, override `make`, and pytest checks the encoder in its modes."""
+
+    modes: Sequence[Mode] = MODES
+    """Those that the encoder has."""
 
     def make(self, mode: Mode) -> Encoder:
         """Return a new encoder."""
         raise NotImplementedError
 
-    @pytest.fixture(params=MODES)
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run each test in every mode."""
+        if "encoder" in metafunc.fixturenames:
+            metafunc.parametrize("encoder", self.modes, indirect=True)
+
+    @pytest.fixture
     def encoder(self, request: pytest.FixtureRequest) -> Encoder:
         """An encoder in each mode; one for all tests of a class, since models load slowly."""
         key = (type(self), request.param)
@@ -132,7 +140,7 @@ class EncoderContract:
 
     def test_it_is_an_encoder_and_says_so_before_it_loads_anything(self) -> None:
         """The fingerprint is the same before and after the first use."""
-        encoder = self.make("late")
+        encoder = self.make(self.modes[0])
         assert isinstance(encoder, Encoder)
         before = encoder.fingerprint
         encoder.encode_queries([QUERY])
@@ -142,8 +150,10 @@ class EncoderContract:
 
     def test_the_mode_is_part_of_the_fingerprint(self) -> None:
         """An index of one mode is not searched with the other by accident."""
-        assert self.make("late").fingerprint != self.make("node").fingerprint
-        assert self.make("late").fingerprint == self.make("late").fingerprint
+        found = [self.make(mode).fingerprint for mode in self.modes]
+        assert len(set(found)) == len(self.modes)
+        assert found == [self.make(mode).fingerprint for mode in self.modes]
+        assert [one.mode for one in found] == list(self.modes)
 
     def test_queries_give_one_unit_row_each_in_order(self, encoder: Encoder) -> None:
         """Shapes, length, order."""
