@@ -142,6 +142,19 @@ _NAMES = (
 )
 
 
+def shrunk(width: int, height: int, max_px: int) -> tuple[int, int]:
+    """Return the size of a picture once it is scaled down for sending; never enlarged.
+
+    >>> shrunk(1920, 1080, 1_000_000)
+    (1333, 750)
+    """
+    _check(width, height)
+    shrink = math.sqrt(max_px / (width * height))
+    if shrink >= 1:
+        return width, height
+    return max(1, int(width * shrink)), max(1, int(height * shrink))
+
+
 def family_of(model: str) -> str | None:
     """Return the family of a model's name, a key of `PICTURE_TOKENS`, or None if it is unknown.
 

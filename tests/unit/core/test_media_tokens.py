@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from canopy_rag.core.errors import DataError
 from canopy_rag.core.media_tokens import (
@@ -22,7 +23,9 @@ from canopy_rag.core.media_tokens import (
     qwen3_vl_video,
     qwen_picture,
     qwen_size,
+    shrunk,
 )
+from canopy_rag.media.images import scaled
 
 sides = st.integers(1, 6000)
 
@@ -118,6 +121,15 @@ def test_qwen3_videos_cost_what_their_processor_makes_of_them(
     n_pairs = math.ceil(n_frames / 2)
     tokens = qwen3_vl_video(times, width, height, count=lambda _: 6)
     assert tokens == n_pairs * (high * wide // 1024 + 2 + 6)
+
+
+@given(width=st.integers(1, 3000), height=st.integers(1, 3000), max_px=st.integers(1, 90_000))
+@settings(deadline=None, max_examples=40)
+def test_a_picture_is_sent_in_the_size_that_it_is_counted_with(
+    width: int, height: int, max_px: int
+) -> None:
+    small = scaled(Image.new("1", (width, height)), max_px)
+    assert shrunk(width, height, max_px) == small.size
 
 
 def test_known_sizes() -> None:
