@@ -169,7 +169,14 @@ class Evidence:
         Args:
             style: How to write; None: as the meter's reader gets it.
         """
-        style = style or self.meter.style
+        return self._own_parts if style is None else self._parts(style)
+
+    @cached_property
+    def _own_parts(self) -> tuple[str | MediaPart, ...]:
+        """What the reader gets: written once, and looked at by budget, count and prompt."""
+        return self._parts(self.meter.style)
+
+    def _parts(self, style: Style) -> tuple[str | MediaPart, ...]:
         if self.bare:
             alone = sum(len(entry.kept) for entry in self.entries) == 1
             style = replace(style, headings=False, numbered=style.numbered and not alone)

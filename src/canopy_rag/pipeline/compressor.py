@@ -94,8 +94,13 @@ def _passes_through(whole: Evidence, settings: SelectConfig) -> bool:
     if settings.when == "needed":
         return settings.budget is None or whole.tokens <= settings.budget
     limit = settings.min_tokens
-    if limit == 0 or len(whole.text) > limit * 32:  # no tokenizer packs 32 characters a token
+    if limit == 0:
         return False
+    size = 0
+    for entry in whole.entries:  # few are written out to see that there is too much
+        size += len(replace(whole, entries=(entry,)).text)
+        if size > limit * 32:  # no tokenizer packs 32 characters a token
+            return False
     return whole.tokens <= limit
 
 
