@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from canopy_rag._optional import require
-from canopy_rag.llms._errors import AttemptError, Response, broken, timed_out, unreachable
+from canopy_rag.core.errors import ConfigError
+from canopy_rag.llms._errors import Response, broken, timed_out, unreachable
 from canopy_rag.llms._replicas import Address, Replica
 
 CONNECT_S = 10.0
@@ -45,6 +46,9 @@ class Clients:
         replicas: The servers.
         api_key: Sent as bearer token; None: nothing is sent, whatever the environment holds.
         timeout_s: Seconds that a request may take; for a stream, that it may pause.
+
+    Raises:
+        ConfigError: If a URL's host is none.
     """
 
     def __init__(self, replicas: Sequence[Replica], api_key: str | None, timeout_s: float) -> None:
@@ -124,15 +128,18 @@ class Clients:
         if not address.host.endswith("openai.com"):
             # The SDK takes them from the environment; they are nobody else's business.
             headers = dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), self._sdk.Omit())
-        return self._sdk.AsyncOpenAI(
-            # The SDK refuses to be without a key; the header is left out of each request instead.
-            api_key=self._api_key or "none",
-            base_url=address.api,
-            default_query=dict(parse_qsl(address.query, keep_blank_values=True)),
-            default_headers=headers,
-            max_retries=0,
-            http_client=self._pool,
-        )
+        try:
+            return self._sdk.AsyncOpenAI(
+                # The SDK refuses to be without a key; each request leaves the header out instead.
+                api_key=self._api_key or "none",
+                base_url=address.api,
+                default_query=dict(parse_qsl(address.query, keep_blank_values=True)),
+                default_headers=headers,
+                max_retries=0,
+                http_client=self._pool,
+            )
+        except self._http.InvalidURL as error:
+            raise ConfigError(f"llm URL {address.shown} cannot be used: {error}") from error
 
     async def _create(self, replica: Replica, payload: Mapping[str, Any]) -> Response:
         create = self._of[replica].chat.completions.with_raw_response.create
@@ -169,8 +176,6 @@ class Clients:
             cause = error.__cause__ or error
             told = unreachable if isinstance(cause, self._http.ConnectError) else broken
             raise told(url, cause) from error
-        except self._http.InvalidURL as error:
-            raise AttemptError(f"{url} is no URL: {error}") from error
         # The SDK names what breaks between request and reply; what breaks a stream it passes on.
         except self._breaks as error:
             raise broken(url, error) from error

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from canopy_rag.llms._errors import AttemptError, Response, check, excerpt, timed_out
+from canopy_rag.llms._thoughts import ThoughtFilter
 
 DRAIN_S = 0.5
 """Longest wait for a stream to be over after it said so."""
@@ -117,45 +118,6 @@ def no_text(url: str, finish_reason: Any, *, thinking: bool) -> AttemptError:
     else:
         reason = f"an empty text (finish_reason {finish_reason!r})"
     return AttemptError(f"{url} answered {reason}", status=200)
-
-
-class ThoughtFilter:
-    """Takes one leading `<think>...</think>` off a reply that comes in pieces."""
-
-    _OPEN, _CLOSE = "<think>", "</think>"
-
-    def __init__(self) -> None:
-        self._held = ""
-        self._state = "begin"
-        self.found = False
-
-    def feed(self, piece: str) -> str:
-        """Take the next piece, return what of the answer is certain by now."""
-        if self._state == "answer":
-            return piece
-        self._held += piece
-        if self._state == "begin":
-            begin = self._held.lstrip()
-            if self._OPEN.startswith(begin[: len(self._OPEN)]) and len(begin) < len(self._OPEN):
-                return ""
-            if not begin.startswith(self._OPEN):
-                return self._release(self._held)
-            self._state, self.found = "thought", True
-        if self._state == "thought":
-            _, closed, rest = self._held.partition(self._CLOSE)
-            if not closed:
-                return ""
-            self._state, self._held = "space", rest
-        rest = self._held.lstrip()
-        return self._release(rest) if rest else ""
-
-    def finish(self) -> str:
-        """Return what was held back when the reply ends."""
-        return self._held if self._state == "begin" else ""
-
-    def _release(self, text: str) -> str:
-        self._state, self._held = "answer", ""
-        return text
 
 
 @dataclass(slots=True, kw_only=True)
