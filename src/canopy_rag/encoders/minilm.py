@@ -3,13 +3,17 @@
 Late pooling (SPIKE.md 2): an item is read once, its context first; a node's vector is the mean of
 its tokens' states and the context's. An item longer than the model's window is read in several
 windows that repeat the context. Tables, images and videos are embedded through their text.
+
+A LoRA adapter is merged into the weights of a second network, which reads queries and nodes once
+more: the first one, as it was, ranks items (P1). An adapter whose trunk still retrieves takes the
+place of the first, and everything is read once (D12).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +24,10 @@ from canopy_rag.core.node_text import context_text, node_parts, pieces
 from canopy_rag.core.protocols import Fingerprint
 from canopy_rag.core.types import Item, Modality
 from canopy_rag.core.vectors import ItemVectors, NodeVectors, QueryVectors
-from canopy_rag.encoders.checkpoint import DIM
+from canopy_rag.encoders.adapters import Adapter, check_base, merge_lora
+from canopy_rag.encoders.checkpoint import DIM, Weights, linear_names
 from canopy_rag.encoders.locate import EmbeddedModel, FolderModel
-from canopy_rag.encoders.model import TokenModel
+from canopy_rag.encoders.model import ModelFiles, TokenModel
 from canopy_rag.encoders.windows import Ids, Run, Sums, Window, cut
 
 WINDOW = 256
@@ -49,9 +54,11 @@ class MiniLM:
         weights: Folder with model.safetensors and tokenizer.json of the same architecture; None:
             the weights that come with canopy.
         threads: Threads of one forward pass. More than one is slower on a busy machine.
+        adapter: Of kind `lora`; unless it `retrieves`, every pass is made twice.
 
     Raises:
-        ConfigError: If an argument cannot work. Files are looked at on first use.
+        ConfigError: If an argument cannot work, or the adapter was trained on another encoder.
+            Without an adapter, files are looked at on first use.
     """
 
     def __init__(
@@ -60,6 +67,7 @@ class MiniLM:
         mode: Literal["late", "node"] = "late",
         weights: Path | None = None,
         threads: int = 1,
+        adapter: Adapter | None = None,
     ) -> None:
         if mode not in ("late", "node"):
             raise ConfigError(f"encoder mode must be 'late' or 'node', got {mode!r}")
@@ -67,14 +75,22 @@ class MiniLM:
             raise ConfigError(f"encoder threads must be at least 1, got {threads}")
         self._mode: Literal["late", "node"] = mode
         self._files = EmbeddedModel() if weights is None else FolderModel(Path(weights))
-        self._model = TokenModel(self._files, threads)
+        self._retrieval = self._nodes = TokenModel(self._files, threads)
+        self._adapter = None
+        if adapter is not None:
+            check_base(adapter, self.fingerprint)
+            self._adapter = adapter
+            self._nodes = TokenModel(_Tuned(self._retrieval, self._files, adapter), threads)
+            if adapter.retrieves:
+                self._retrieval = self._nodes
 
     @property
     def fingerprint(self) -> Fingerprint:
         """What the vectors depend on; for a folder, its checksum is taken once."""
+        tuned = "" if self._adapter is None else f"+{self._adapter.digest}"
         return Fingerprint(
             model="minilm",
-            revision=f"{self._files.revision[:16]}.{POOLING}",
+            revision=f"{self._files.revision[:16]}.{POOLING}{tuned}",
             mode=self._mode,
             instruction="",
             dim=DIM,
@@ -92,7 +108,7 @@ class MiniLM:
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of `text`, without special tokens."""
-        return len(self._model.ids(text))
+        return len(self._retrieval.ids(text))
 
     def encode_queries(self, queries: Sequence[str]) -> QueryVectors:
         """Encode queries, in order; each is read up to 254 tokens.
@@ -100,12 +116,17 @@ class MiniLM:
         Raises:
             EncodeError: If the model fails.
         """
-        parts: list[Part] = [
-            ((), [Run(0, self._model.ids(query, WINDOW - N_MARKS))]) for query in queries
-        ]
-        names = [f"query {position}" for position in range(len(queries))]
-        unit = _unit(_whole(self._read(parts, [1] * len(parts), names)))
-        return QueryVectors(retrieval=unit, node=unit)
+        read = _Reading(
+            parts=[
+                ((), [Run(0, self._retrieval.ids(query, WINDOW - N_MARKS))]) for query in queries
+            ],
+            n_rows=[1] * len(queries),
+            names=[f"query {position}" for position in range(len(queries))],
+        )
+        retrieval = node = _unit(_whole(_read(self._retrieval, read)))
+        if self._nodes is not self._retrieval:
+            node = _unit(_whole(_read(self._nodes, read)))
+        return QueryVectors(retrieval=retrieval, node=node)
 
     def encode_items(self, items: Sequence[Item]) -> list[ItemVectors]:
         """Encode items and their nodes, in order; the result does not depend on the batch.
@@ -118,34 +139,19 @@ class MiniLM:
         return self._late(items) if self._mode == "late" else self._per_node(items)
 
     def _late(self, items: Sequence[Item]) -> list[ItemVectors]:
-        parts: list[Part] = []
-        n_leaves: list[int] = []
+        read = _Reading([], [], [item.id for item in items])
         for item in items:
             found = pieces(item)
             runs = [self._run(piece.leaf, piece.text) for piece in found]
-            context = self._model.ids(context_text(item), MAX_CONTEXT_TOKENS)
-            parts.append((context, runs))
-            n_leaves.append(sum(piece.leaf is not None for piece in found))
-        sums = self._read(parts, n_leaves, [item.id for item in items])
+            read.parts.append((self._retrieval.ids(context_text(item), MAX_CONTEXT_TOKENS), runs))
+            read.n_rows.append(sum(piece.leaf is not None for piece in found))
+        own = base = _pooled(self._nodes, items, read)
+        if self._retrieval is not self._nodes:
+            base = _pooled(self._retrieval, items, read)
         return [
-            self._pooled(item, one, len(context))
-            for item, one, (context, _) in zip(items, sums, parts, strict=True)
+            ItemVectors(item=vectors.node_matrix(item.nodes, whole)[0], nodes=nodes)
+            for item, whole, nodes in zip(items, base, own, strict=True)
         ]
-
-    def _pooled(self, item: Item, sums: Sums, n_context: int) -> ItemVectors:
-        """Return an item's vectors; a leaf without tokens is its context alone.
-
-        Its row is zero, so that the similarities of leaves without words tie exactly.
-        """
-        means = sums.means()
-        nodes = vectors.pool(
-            item.nodes,
-            means[:-1],
-            np.maximum(sums.count[:-1], 1).tolist(),
-            means[-1],
-            n_context + N_MARKS,
-        )
-        return ItemVectors(item=vectors.node_matrix(item.nodes, nodes)[0], nodes=nodes)
 
     def _per_node(self, items: Sequence[Item]) -> list[ItemVectors]:
         texts: dict[tuple[str, str], int] = {}
@@ -158,52 +164,106 @@ class MiniLM:
                     texts[text] = len(texts)
                     names.append(item.id)
         parts: list[Part] = [
-            (self._model.ids(context, MAX_CONTEXT_TOKENS), [self._run(0, body)])
+            (self._retrieval.ids(context, MAX_CONTEXT_TOKENS), [self._run(0, body)])
             for context, body in texts
         ]
-        rows = _unit(_whole(self._read(parts, [1] * len(parts), names)))
-        result = []
-        for item in items:
-            own = rows[[texts[node_parts(item, node)] for node in item.nodes]]
-            nodes = NodeVectors(rows=own.astype(np.float16))
-            result.append(ItemVectors(item=own[0], nodes=nodes))
-        return result
+        rows = _unit(_whole(_read(self._nodes, _Reading(parts, [1] * len(parts), names))))
+        places = [[texts[node_parts(item, node)] for node in item.nodes] for item in items]
+        roots = [place[0] for place in places]
+        whole = rows[roots]
+        if self._retrieval is not self._nodes:
+            read = _Reading(
+                [parts[root] for root in roots], [1] * len(roots), [item.id for item in items]
+            )
+            whole = _unit(_whole(_read(self._retrieval, read)))
+        return [
+            ItemVectors(item=one, nodes=NodeVectors(rows=rows[place].astype(np.float16)))
+            for one, place in zip(whole, places, strict=True)
+        ]
 
     def _run(self, row: int | None, text: str) -> Run:
-        return Run(row, self._model.ids(text, MAX_LEAF_TOKENS))
+        return Run(row, self._retrieval.ids(text, MAX_LEAF_TOKENS))
 
-    def _read(
-        self, parts: Sequence[Part], n_rows: Sequence[int], names: Sequence[str]
-    ) -> list[Sums]:
-        """Run parts through the network and add the states up.
 
-        Args:
-            parts: Context and runs of each.
-            n_rows: Rows that the runs of each part count to; one more row takes the context and
-                the two marks around the sequence.
-            names: What to call each part in an error.
-        """
-        first, last = self._model.special("[CLS]"), self._model.special("[SEP]")
-        windows = [
-            window
-            for position, (context, runs) in enumerate(parts)
-            for window in cut(position, runs, WINDOW - N_MARKS - len(context))
-        ]
-        sequences = [_sequence(first, parts[window.part][0], window, last) for window in windows]
-        sums = [Sums(n + 1, DIM) for n in n_rows]
-        try:
-            for positions, states in self._model.states(sequences):
-                for position, one in zip(positions, states, strict=True):
-                    window = windows[position]
-                    _count(window, len(parts[window.part][0]), one, sums[window.part])
-        except CanopyError:
-            raise
-        except Exception as error:  # whatever the runtime raises
-            raise EncodeError(names[0], f"the model failed on a batch: {error}") from error
-        for name, one in zip(names, sums, strict=True):
-            if not np.isfinite(one.total).all():
-                raise EncodeError(name, "the model gave no number; are its weights damaged?")
-        return sums
+class _Tuned:
+    """The files of the network with an adapter merged in; what is not changed is shared."""
+
+    def __init__(self, base: TokenModel, files: ModelFiles, adapter: Adapter) -> None:
+        self._base = base
+        self._files = files
+        self._adapter = adapter
+
+    def tokenizer_json(self) -> bytes:
+        return self._files.tokenizer_json()
+
+    def weights(self) -> Weights:
+        # One that takes the base's place must not keep it in memory.
+        base = self._files.weights() if self._adapter.retrieves else self._base.weights()
+        names = [f"{layer}.weight" for layer in linear_names()]
+        # In memory matrices are (inputs, outputs); adapters know them as the checkpoint has them.
+        layers = merge_lora({name: base.graph[name].T for name in names}, self._adapter.folder)
+        graph = dict(base.graph)
+        for name, layer in layers.items():
+            graph[name] = np.ascontiguousarray(layer.T)
+        return Weights(words=base.words, word_scale=base.word_scale, graph=graph)
+
+
+class _Reading(NamedTuple):
+    """What a network is to read."""
+
+    parts: list[Part]
+    """Context and runs of each."""
+    n_rows: list[int]
+    """Rows that the runs of each part count to; one more row takes the context and the two marks
+    around the sequence."""
+    names: list[str]
+    """What to call each part in an error."""
+
+
+def _pooled(model: TokenModel, items: Sequence[Item], read: _Reading) -> list[NodeVectors]:
+    """Return items' node vectors; a leaf without tokens is its context alone.
+
+    Its row is zero, so that the similarities of leaves without words tie exactly.
+    """
+    found = []
+    for item, sums, (context, _) in zip(items, _read(model, read), read.parts, strict=True):
+        means = sums.means()
+        found.append(
+            vectors.pool(
+                item.nodes,
+                means[:-1],
+                np.maximum(sums.count[:-1], 1).tolist(),
+                means[-1],
+                len(context) + N_MARKS,
+            )
+        )
+    return found
+
+
+def _read(model: TokenModel, read: _Reading) -> list[Sums]:
+    """Run parts through a network and add the states up."""
+    parts = read.parts
+    first, last = model.special("[CLS]"), model.special("[SEP]")
+    windows = [
+        window
+        for position, (context, runs) in enumerate(parts)
+        for window in cut(position, runs, WINDOW - N_MARKS - len(context))
+    ]
+    sequences = [_sequence(first, parts[window.part][0], window, last) for window in windows]
+    sums = [Sums(n + 1, DIM) for n in read.n_rows]
+    try:
+        for positions, states in model.states(sequences):
+            for position, one in zip(positions, states, strict=True):
+                window = windows[position]
+                _count(window, len(parts[window.part][0]), one, sums[window.part])
+    except CanopyError:
+        raise
+    except Exception as error:  # whatever the runtime raises
+        raise EncodeError(read.names[0], f"the model failed on a batch: {error}") from error
+    for name, one in zip(read.names, sums, strict=True):
+        if not np.isfinite(one.total).all():
+            raise EncodeError(name, "the model gave no number; are its weights damaged?")
+    return sums
 
 
 def _sequence(first: int, context: Ids, window: Window, last: int) -> list[int]:

@@ -84,6 +84,10 @@ class TokenModel:
             inputs = {"words": weights.embed(ids), "mask": mask}
             yield positions, session.run(None, inputs)[0]
 
+    def weights(self) -> Weights:
+        """Return the weights of the network, loaded."""
+        return self._loaded_network()[1]
+
     def special(self, token: str) -> int:
         """Return the id of a special token.
 
