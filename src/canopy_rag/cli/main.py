@@ -23,6 +23,7 @@ from canopy_rag.cli.info import info
 from canopy_rag.cli.options import DEBUG_VARIABLE, FLAG, debugging
 from canopy_rag.cli.output import Output, tell_error, tell_unexpected
 from canopy_rag.cli.search import search
+from canopy_rag.cli.train import train
 from canopy_rag.core.errors import CanopyError, ConfigError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -95,6 +96,7 @@ for _command in (
     doctor,
     demo,
     datasets,
+    train,
 ):
     app.command()(_command)
 

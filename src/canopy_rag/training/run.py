@@ -1,0 +1,201 @@
+"""A whole training: data, model, steps, and the folder that is written at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from canopy_rag.config import EncoderConfig
+from canopy_rag.core.errors import ConfigError
+from canopy_rag.core.protocols import Encoder
+from canopy_rag.core.types import Item
+from canopy_rag.core.vectors import NodeVectors
+from canopy_rag.datasets.splits import Part
+from canopy_rag.pipeline import factory
+from canopy_rag.training.data import (
+    Portion,
+    Source,
+    portion,
+    require_examples,
+    without_long_items,
+)
+from canopy_rag.training.folder import (
+    MANIFEST,
+    WEIGHTS_MANIFEST,
+    Checkpoint,
+    check_out,
+    digest,
+    manifest,
+    write_folder,
+)
+from canopy_rag.training.maps import fit_maps, known
+from canopy_rag.training.recipe import MAP, MINILM, PAPER, Kind, Recipe
+
+if TYPE_CHECKING:
+    from canopy_rag.training.loop import Fitted, OnProgress
+    from canopy_rag.training.trainable import Trainable
+
+Note = Callable[[str], None]
+Stored = Callable[[Sequence[Item]], list[NodeVectors]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is trained on what, and where the result goes."""
+
+    encoder: EncoderConfig
+    sources: Sequence[Source]
+    out: Path
+    recipe: Recipe
+    part: Part = "train"
+    """Which part is learned; `validation` decides unless it is the one that is learned."""
+    fresh: bool = False
+    """Begin anew where an unfinished run of the same place is found."""
+    stored: Stored | None = None
+    """Node vectors that an index holds already, for maps."""
+
+
+def train(
+    job: Job, *, on_progress: OnProgress | None = None, note: Note = lambda _: None
+) -> dict[str, Any]:
+    """Train, write the folder, and return what its manifest says.
+
+    Args:
+        job: What to do.
+        on_progress: Called after every step (a map: every epoch).
+        note: Told what the user should know on the way.
+
+    Raises:
+        ConfigError: If the encoder cannot be trained so, or the place is not free.
+        DataError: If there is nothing to learn from, or gold that points nowhere.
+        ModelError: If the loss is not a number. Nothing was written then.
+    """
+    check_out(job.out)
+    if "+" in job.encoder.name:
+        raise ConfigError(
+            f"encoder {job.encoder.name!r}: an adapter is trained on an encoder without one; name "
+            f"{job.encoder.name.partition('+')[0]!r}"
+        )
+    learned = portion(job.sources, job.part)
+    require_examples(learned)
+    judged = portion(job.sources, "validation") if job.part != "validation" else None
+    if judged is None or not judged.examples:
+        note("there is no validation part: the last step is kept, however good it is")
+    if job.recipe.kind == "map":
+        return _train_maps(job, learned, judged, on_progress)
+    return _train_model(job, learned, judged, on_progress, note)
+
+
+def default_recipe(encoder: str, kind: Kind | None) -> Recipe:
+    """Return the recipe for an encoder, unless the user names one."""
+    if kind == "map":
+        return MAP
+    recipe = MINILM if encoder.partition("+")[0] == "minilm" else PAPER
+    return recipe if kind is None else replace(recipe, kind=kind)
+
+
+def build_trainable(config: EncoderConfig, recipe: Recipe) -> Trainable:
+    """Return an encoder as a module that can be trained.
+
+    Raises:
+        ConfigError: If it can only be used.
+        MissingDependencyError: If the `train` extra is not installed.
+    """
+    if config.name == "minilm":
+        from canopy_rag.training.minilm import MiniLMTrunk
+
+        weights = None if config.weights is None else Path(config.weights)
+        return MiniLMTrunk(recipe, mode=config.mode or "late", weights=weights)
+    if config.name == "qwen3-vl":
+        from canopy_rag.training.qwen3_vl import Qwen3VLBackbone
+
+        return Qwen3VLBackbone(recipe, config)
+    raise ConfigError(
+        f"encoder {config.name!r}: its weights cannot be trained here; train a map on its vectors "
+        "with --kind map, which works for every encoder"
+    )
+
+
+def _train_model(
+    job: Job, learned: Portion, judged: Portion | None, on_progress: OnProgress | None, note: Note
+) -> dict[str, Any]:
+    from canopy_rag.training.loop import fit
+
+    trainable = build_trainable(job.encoder, job.recipe)
+    learned, n_long = without_long_items(
+        learned, job.recipe.max_item_tokens, trainable.count_tokens
+    )
+    if n_long:
+        limit = job.recipe.max_item_tokens
+        note(f"{n_long:,} questions' items have more than {limit:,} tokens and are not learned")
+    require_examples(learned)
+    config = job.recipe.to_dict()
+    data = _data(learned, judged)
+    checkpoint = Checkpoint(
+        job.out, digest(config, dict(trainable.base), trainable.mode, data, learned.counts())
+    )
+    if job.fresh:
+        checkpoint.remove()
+    saved = checkpoint.load()
+    if saved is not None:
+        note(f"going on after step {saved['step']:,}")
+    fitted = fit(
+        trainable, learned, judged, job.recipe, checkpoint=checkpoint, on_progress=on_progress
+    )
+    is_adapter = job.recipe.kind == "lora"
+    results = _results(learned, judged, fitted) | {"items_too_long": n_long}
+    body = manifest(
+        job.recipe.kind, trainable.base, trainable.mode, config=config, data=data, results=results
+    )
+    if is_first_process():
+        name = MANIFEST if is_adapter else WEIGHTS_MANIFEST
+        write_folder(job.out, name, body, trainable.write)
+        checkpoint.remove()
+    return body
+
+
+def is_first_process() -> bool:
+    """Return whether this process writes and reports; the only one does."""
+    import os
+
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _train_maps(
+    job: Job, learned: Portion, judged: Portion | None, on_progress: OnProgress | None
+) -> dict[str, Any]:
+    encoder: Encoder = factory.build_encoder(job.encoder)
+    vectors = known(learned.examples, encoder, job.stored)
+    others = known(judged.examples, encoder, job.stored) if judged is not None else []
+    maps, fitted = fit_maps(vectors, others, job.recipe, on_progress)
+    fingerprint = encoder.fingerprint
+    body = manifest(
+        "map",
+        {"model": fingerprint.model, "revision": fingerprint.revision},
+        fingerprint.mode,
+        config=job.recipe.to_dict(),
+        data=_data(learned, judged),
+        results=_results(learned, judged, fitted),
+    )
+    write_folder(job.out, MANIFEST, body, maps.write)
+    return body
+
+
+def _data(learned: Portion, judged: Portion | None) -> dict[str, str]:
+    return {**learned.digests, **(judged.digests if judged is not None else {})}
+
+
+def _results(learned: Portion, judged: Portion | None, fitted: Fitted) -> dict[str, Any]:
+    return {
+        learned.part: learned.counts(),
+        "validation": judged.counts() if judged is not None else None,
+        "decision_accuracy": {"before": fitted.before, "after": fitted.after},
+        "loss": fitted.loss,
+        "steps": fitted.n_steps,
+        "kept_step": fitted.kept_step,
+        "stopped_early": fitted.stopped_early,
+        "seconds": round(fitted.seconds, 1),
+        "history": list(fitted.history),
+    }

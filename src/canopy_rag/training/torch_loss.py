@@ -1,0 +1,36 @@
+"""The loss over preferences (D4) on tensors; `loss` says what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from canopy_rag._optional import require
+from canopy_rag.training.loss import Pairs
+from canopy_rag.training.recipe import Reduction
+
+
+def instance_losses(
+    similarities: Any, wanted: Pairs, scale: float = 20.0, reduction: Reduction = "mean"
+) -> Any:
+    """Return the loss of each instance as a tensor `(n_instances,)`, differentiable.
+
+    Args:
+        similarities: Of all nodes, one float32 tensor.
+        wanted: What should hold among them.
+        scale: Lambda.
+        reduction: How an instance's pairs are put together.
+    """
+    torch = require("torch", extra="train", feature="training")
+
+    def tensor(values: Any) -> Any:
+        return torch.as_tensor(values, device=similarities.device)
+
+    preferred, other, instance = map(tensor, (wanted.preferred, wanted.other, wanted.instance))
+    costs = -scale * (similarities[preferred] - similarities[other])  # (n_pairs,)
+    zeros = costs.new_zeros(wanted.n_instances)
+    if reduction == "mean":
+        sums = zeros.index_add(0, instance, torch.nn.functional.softplus(costs))
+        return sums / zeros.index_add(0, instance, torch.ones_like(costs)).clamp(min=1)
+    top = zeros.scatter_reduce(0, instance, costs.detach(), "amax")
+    sums = zeros.index_add(0, instance, torch.exp(costs - top[instance]))
+    return top + torch.log(torch.exp(-top) + sums)
