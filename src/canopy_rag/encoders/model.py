@@ -59,9 +59,11 @@ class TokenModel:
         """Return token ids without `[CLS]` and `[SEP]`, at most the first `limit`."""
         if limit is not None:
             text = text[: limit * MAX_CHARS_PER_TOKEN]
-        if not text.isascii():  # unpaired surrogates of undecodable bytes are no text
-            text = text.encode("utf-8", "replace").decode("utf-8")
-        return list(self._loaded_tokenizer().encode(text, add_special_tokens=False).ids[:limit])
+        return list(self._encoded(text).ids[:limit])
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where each token of `text` begins and ends, in characters."""
+        return list(self._encoded(text).offsets)
 
     def states(self, sequences: Sequence[Ids]) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
         """Run sequences through the network, in batches of similar length.
@@ -87,6 +89,11 @@ class TokenModel:
     def weights(self) -> Weights:
         """Return the weights of the network, loaded."""
         return self._loaded_network()[1]
+
+    def _encoded(self, text: str) -> Any:
+        if not text.isascii():  # unpaired surrogates of undecodable bytes are no text
+            text = text.encode("utf-8", "replace").decode("utf-8")
+        return self._loaded_tokenizer().encode(text, add_special_tokens=False)
 
     def special(self, token: str) -> int:
         """Return the id of a special token.

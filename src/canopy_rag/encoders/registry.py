@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.core.protocols import Encoder, MediaPlace
+from canopy_rag.encoders.adapters import Adapter, read_adapter
+from canopy_rag.encoders.mapped import MappedEncoder
 from canopy_rag.encoders.minilm import MiniLM
-
-KNOWN = ("minilm", "qwen3-vl", "hf:<model>", "http:<url>#<model>")
+from canopy_rag.encoders.names import KNOWN, EncoderName, parse
 
 
 def encoder(
@@ -23,7 +25,7 @@ def encoder(
     """Return the encoder of a name; its weights load on first use.
 
     Args:
-        name: One of `KNOWN`, and `+DIR` for an adapter.
+        name: As `names.parse` takes it, and `+DIR` for an adapter.
         mode: `late`: nodes are pooled from one pass over the item. `node`: each is encoded alone.
             None: the encoder's own.
         weights: Folder with other weights of the same architecture; None: those of the name.
@@ -54,21 +56,88 @@ def from_config(
 
     Raises:
         UnknownNameError: If there is no such encoder.
-        ConfigError: If a setting cannot work.
+        ConfigError: If a setting cannot work, or the adapter belongs to another encoder.
     """
-    base, plus, adapter = config.name.partition("+")
-    scheme = base.partition(":")[0]
-    if base == "qwen3-vl" or (base != scheme and scheme in ("hf", "http", "https")):
+    named = parse(config.name)
+    adapter = None if named.adapter is None else read_adapter(Path(named.adapter))
+    mode = config.mode or (None if adapter is None else adapter.mode)
+    if named.scheme != "minilm" and mode == "late":
         raise ConfigError(
-            f"encoder {base!r}: this version of canopy has only 'minilm'; encoders from the hub, "
-            "over HTTP and for pictures come with a later one"
+            f"encoder {config.name!r} encodes each node on its own; use mode 'node', or leave the "
+            "mode unset"
         )
-    if base != "minilm":
-        raise UnknownNameError("encoder", base, KNOWN)
-    if plus:
-        raise ConfigError(
-            f"encoder {config.name!r}: this version of canopy cannot load the adapter "
-            f"{adapter!r} yet; use 'minilm' without one"
-        )
+    lora = adapter if adapter is not None and adapter.kind == "lora" else None
+    built: Encoder
+    if named.scheme == "minilm":
+        built = _minilm(config, mode, lora)
+    elif named.scheme == "http":
+        built = _http(named, config, lora, HttpSeams(place=place, dim=dim, api_key=api_key))
+    elif named.scheme == "qwen3-vl":
+        built = _qwen(named, config, lora, place)
+    elif named.scheme == "hf":
+        built = _hf(named, config, lora, place)
+    else:
+        raise UnknownNameError("encoder", named.model, KNOWN)
+    return built if adapter is None or lora is not None else MappedEncoder(built, adapter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSeams:
+    """What an encoder over HTTP needs besides settings."""
+
+    place: MediaPlace | None
+    dim: int | None
+    api_key: str | None
+
+
+def _minilm(
+    config: EncoderConfig, mode: Literal["late", "node"] | None, lora: Adapter | None
+) -> Encoder:
+    if config.instruction:
+        raise ConfigError("encoder 'minilm' takes no instruction; unset encoder.instruction")
     weights = None if config.weights is None else Path(config.weights)
-    return MiniLM(mode=config.mode or "late", weights=weights, threads=config.threads)
+    return MiniLM(mode=mode or "late", weights=weights, threads=config.threads, adapter=lora)
+
+
+def _http(
+    named: EncoderName, config: EncoderConfig, lora: Adapter | None, seams: HttpSeams
+) -> Encoder:
+    from canopy_rag.encoders.http import HttpEncoder
+    from canopy_rag.encoders.http_inputs import HttpOptions
+
+    if lora is not None:
+        raise ConfigError(
+            f"encoder {config.name!r}: the model is on a server, which has to load the adapter "
+            f"{named.adapter!r} itself; then name it as the server does, with +lora:NAME"
+        )
+    options = HttpOptions(
+        urls=named.urls,
+        model=named.target,
+        lora=named.lora,
+        form=config.form,
+        instruction=config.instruction,
+        max_tokens=config.max_tokens,
+        max_in_flight=config.max_in_flight,
+    )
+    return HttpEncoder(options, place=seams.place, dim=seams.dim, api_key=seams.api_key)
+
+
+def _qwen(
+    named: EncoderName, config: EncoderConfig, lora: Adapter | None, place: MediaPlace | None
+) -> Encoder:
+    from canopy_rag.encoders.qwen3_vl import Qwen3Options, Qwen3VL
+
+    options = Qwen3Options()
+    if config.instruction is not None:
+        options = replace(options, query_instruction=config.instruction)
+    if config.max_tokens is not None:
+        budgets = replace(options.budgets, max_tokens=config.max_tokens)
+        options = replace(options, budgets=budgets)
+    model = named.target or config.weights
+    return Qwen3VL(model, options=options, adapter=lora, place=place)
+
+
+def _hf(
+    named: EncoderName, config: EncoderConfig, lora: Adapter | None, place: MediaPlace | None
+) -> Encoder:
+    raise ConfigError("pending")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,21 +131,43 @@ def build_llm(config: LLMConfig) -> LLM | None:
     )
 
 
-def encoder_settings(config: Config, stored: Fingerprint) -> EncoderConfig:
+def encoder_settings(config: Config, stored: Fingerprint, adapter: str = "") -> EncoderConfig:
     """Return the encoder settings for an index: its own encoder unless the user names one.
 
-    Raises:
-        StoreError: Never here; the store compares fingerprints and names both.
+    What the user leaves open is as the index has it: a map on queries is put on an index by its
+    name alone. Whether the encoder fits is for the store to say, which compares fingerprints.
+
+    Args:
+        config: The user's.
+        stored: Of the index.
+        adapter: Folder of the adapter that the index was made with; empty: none.
     """
-    named = {key for key in ("encoder.name", "encoder.mode") if key in config.origins}
-    if named:
-        return config.encoder
-    return EncoderConfig(
-        name=stored.model,
-        mode=stored.mode,
-        threads=config.encoder.threads,
-        weights=config.encoder.weights,
+    named = config.encoder
+    if "encoder.name" not in config.origins:
+        name = f"{stored.model}+{adapter}" if adapter else stored.model
+        named = replace(named, name=name)
+    elif not same_encoder(named.name, stored.model):
+        return named
+    return replace(
+        named,
+        mode=named.mode or stored.mode,
+        instruction=stored.instruction if named.instruction is None else named.instruction,
     )
+
+
+def same_encoder(name: str, model: str) -> bool:
+    """Return whether an encoder's name, adapter aside, is that of a fingerprint."""
+    from canopy_rag.encoders.names import parse
+
+    return parse(name).model == model
+
+
+def adapter_folder(name: str) -> str:
+    """Return the absolute path of the adapter in an encoder's name; empty without one."""
+    from canopy_rag.encoders.names import parse
+
+    found = parse(name).adapter
+    return "" if found is None else str(Path(found).resolve())
 
 
 def open_store(path: Path, config: Config, *, create: bool) -> tuple[LanceStore, Encoder]:
@@ -165,11 +187,22 @@ def open_store(path: Path, config: Config, *, create: bool) -> tuple[LanceStore,
 
     hybrid = config.retrieval.hybrid or None
     if create and not LocalFolder(path).has_index:
-        encoder = build_encoder(config.encoder)
-        store = LanceStore.create(path, encoder.fingerprint, hybrid=config.retrieval.hybrid)
+        encoder = build_encoder(config.encoder, place=media_place(path))
+        store = LanceStore.create(
+            path,
+            encoder.fingerprint,
+            hybrid=config.retrieval.hybrid,
+            media=encoder.media,
+            adapter=adapter_folder(config.encoder.name),
+        )
         return store, encoder
     store = LanceStore.open(path, hybrid=hybrid)
-    encoder = build_encoder(encoder_settings(config, store.fingerprint))
+    if "encoder.name" not in config.origins and store.fingerprint.model.startswith("http:"):
+        from canopy_rag.encoders.http import Unaddressed
+
+        return store, Unaddressed(store.fingerprint, store.media)
+    settings = encoder_settings(config, store.fingerprint, store.adapter)
+    encoder = build_encoder(settings, place=media_place(path), dim=store.fingerprint.dim)
     store.check(encoder.fingerprint)
     return store, encoder
 

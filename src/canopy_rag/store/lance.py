@@ -56,7 +56,13 @@ class LanceStore:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], fingerprint: Fingerprint, *, hybrid: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        fingerprint: Fingerprint,
+        *,
+        hybrid: bool = False,
+        media: Collection[Modality] = (),
+        adapter: str = "",
     ) -> LanceStore:
         """Make an empty index.
 
@@ -64,6 +70,8 @@ class LanceStore:
             path: The folder; made when it is missing.
             fingerprint: Of the encoder whose vectors it will hold.
             hybrid: Keep a full-text index beside the vectors.
+            media: Modalities that the encoder embeds from their pixels.
+            adapter: Folder of the encoder's adapter, noted so that it is found again.
 
         Raises:
             StoreError: If there is an index already, or the folder cannot be written.
@@ -78,6 +86,8 @@ class LanceStore:
                 encoder=fingerprint,
                 corpora={},
                 hybrid=hybrid,
+                media=sorted(media),
+                adapter=adapter,
             )
             folder.write_meta(meta)
         return cls(folder, meta)
@@ -127,6 +137,16 @@ class LanceStore:
     def fingerprint(self) -> Fingerprint:
         """Of the encoder whose vectors the index holds."""
         return self._meta.encoder
+
+    @property
+    def media(self) -> frozenset[Modality]:
+        """Modalities that were embedded from their pixels."""
+        return frozenset(each for each in MODALITIES if each in self._meta.media)
+
+    @property
+    def adapter(self) -> str:
+        """Folder of the adapter that the encoder had when the index was made; empty for none."""
+        return self._meta.adapter
 
     @property
     def needs_compaction(self) -> bool:
@@ -234,6 +254,10 @@ class LanceStore:
             "digest": self.digest(),
             "bytes": self._folder.n_bytes(),
             "encoder": self._meta.encoder.model,
+            "embedded": {
+                modality: "media" if modality in self.media else "text" for modality in MODALITIES
+            },
+            "adapter": self._meta.adapter or None,
             "format_version": self._meta.format_version,
             "fingerprint": dataclasses.asdict(self._meta.encoder),
             "corpora": sorted(self._meta.corpora),

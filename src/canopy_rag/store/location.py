@@ -42,6 +42,10 @@ class IndexMeta:
     """Whether a full-text index is kept beside the vectors."""
     trained: dict[str, int] = dataclasses.field(default_factory=dict)
     """Number of items that each table's vector index was trained on."""
+    media: list[str] = dataclasses.field(default_factory=list)
+    """Modalities that were embedded from their pixels; the others through their text."""
+    adapter: str = ""
+    """Folder of the encoder's adapter, absolute; empty: it had none."""
     format_version: int = FORMAT_VERSION
 
 
@@ -108,7 +112,12 @@ class LocalFolder:
                 "that made it"
             )
         try:
-            return IndexMeta(**{**data, "encoder": Fingerprint(**data["encoder"])})
+            known = {
+                one.name: data[one.name]
+                for one in dataclasses.fields(IndexMeta)
+                if one.name in data
+            }  # a later version of the same format may note more
+            return IndexMeta(**{**known, "encoder": Fingerprint(**data["encoder"])})
         except (KeyError, TypeError) as error:
             raise StoreError(
                 f"{str(self.path / _META)!r} does not describe an index ({error}); restore it from "
