@@ -134,6 +134,9 @@ class ChatServer:
             messages.
     """
 
+    route = "/chat/completions"
+    """End of the path that the script answers."""
+
     def __init__(
         self,
         *script: Served,
@@ -165,7 +168,7 @@ class ChatServer:
     @property
     def chats(self) -> list[Received]:
         """The chat completions among `received`."""
-        return [each for each in self.received if _route(each).endswith("/chat/completions")]
+        return [each for each in self.received if _route(each).endswith(self.route)]
 
     def release(self) -> None:
         """Let all hanging replies go, those to come included."""
@@ -202,7 +205,7 @@ class ChatServer:
 
     def respond(self, received: Received) -> Served:
         """Return the reply to a request."""
-        if not _route(received).endswith("/chat/completions"):
+        if not _route(received).endswith(self.route):
             with self._changed:
                 self.received.append(received)
             return self._aside(received)

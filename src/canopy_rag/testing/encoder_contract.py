@@ -120,6 +120,8 @@ class EncoderContract:
 
     modes: Sequence[Mode] = MODES
     """Those that the encoder has."""
+    one_encoding: bool = True
+    """Whether items are ranked by the vectors of their roots, rather than by f0's own (D12)."""
 
     def make(self, mode: Mode) -> Encoder:
         """Return a new encoder."""
@@ -191,7 +193,8 @@ class EncoderContract:
             assert np.allclose(np.linalg.norm(matrix, axis=1), 1, atol=2e-3), item.source.uri
             assert one.item.dtype == np.float32
             assert np.isclose(np.linalg.norm(one.item), 1, atol=1e-5)
-            assert np.allclose(one.item, matrix[0], atol=2e-3)
+            if self.one_encoding:
+                assert np.allclose(one.item, matrix[0], atol=2e-3)
 
     def test_stored_similarities_are_those_of_the_node_vectors(self, encoder: Encoder) -> None:
         """Norms, weights and rows belong together."""
@@ -238,10 +241,10 @@ class EncoderContract:
         rows = [("Ada", "1815"), ("Alan", "1912")]
         born = table_item("t", rows, ("name", "born"))
         paid = table_item("t", rows, ("customer", "paid"))
-        query = encoder.encode_queries(["when was Alan born?"]).node[0]
+        query = encoder.encode_queries(["when was Alan born?"])
         one, other = encoder.encode_items([born, paid])
-        assert one.item @ query > other.item @ query
-        assert np.argmax(_leaf_similarities(born, one, query)) == 1
+        assert one.item @ query.retrieval[0] > other.item @ query.retrieval[0]
+        assert np.argmax(_leaf_similarities(born, one, query.node[0])) == 1
 
     def test_the_title_changes_every_node(self, encoder: Encoder) -> None:
         """Context is part of what a node means (D2)."""
@@ -266,7 +269,7 @@ class EncoderContract:
         one, other = encoder.encode_items(
             [text_item("a", [filler + "lake ."]), text_item("a", [filler + "program engine " * 90])]
         )
-        query = encoder.encode_queries(["program engine"]).node[0]
+        query = encoder.encode_queries(["program engine"]).retrieval[0]
         assert other.item @ query > one.item @ query + 0.05
 
     def test_a_cell_of_five_megabytes_is_read_in_part(self, encoder: Encoder) -> None:
