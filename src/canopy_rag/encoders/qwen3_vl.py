@@ -27,6 +27,7 @@ from canopy_rag.core.vectors import ItemVectors, NodeVectors, QueryVectors
 from canopy_rag.encoders.adapters import Adapter, check_base
 from canopy_rag.encoders.hub import Checkpoint
 from canopy_rag.encoders.pictures import Pictures, frame_times
+from canopy_rag.encoders.placement import Placement
 from canopy_rag.encoders.qwen3_inputs import (
     EMPTY,
     EXTRA,
@@ -35,7 +36,7 @@ from canopy_rag.encoders.qwen3_inputs import (
     Reading,
     instruction_sentence,
 )
-from canopy_rag.encoders.qwen3_model import Network, Placement, load_config, load_model
+from canopy_rag.encoders.qwen3_model import Network, load_config, load_model
 from canopy_rag.encoders.windows import batches
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class Qwen3VL:
         frames = self._frames(item, nodes)
         return [self._reading(item, node, frames) for node in nodes]
 
-    def batch(self, readings: Sequence[Reading]) -> dict[str, NDArray[np.int64]]:
+    def batch(self, readings: Sequence[Reading]) -> dict[str, NDArray[Any]]:
         """Return readings as the arrays that the network takes, padded on the right."""
         return self._inputs.batch(readings)
 

@@ -78,7 +78,8 @@ def instance_losses(
     """
     costs = _costs(similarities, wanted, scale)  # (n_pairs,), -scale * d
     if reduction == "mean":
-        sums = _per_instance(np.logaddexp(0, costs), wanted)
+        with np.errstate(invalid="ignore"):  # a loss that is no number is the caller's to tell
+            sums = _per_instance(np.logaddexp(0, costs), wanted)
         return np.asarray(sums / _n_pairs(wanted))
     top = np.zeros(wanted.n_instances)
     np.maximum.at(top, wanted.instance, costs)

@@ -52,6 +52,9 @@ class Recipe:
     """Largest norm of a step's gradient. Ours: the paper is silent."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """`bf16`: matrix products in bfloat16, weights and loss in float32. Ours."""
+    recompute: bool = False
+    """Compute inner states again in the backward pass instead of keeping them: less memory, a third
+    more time. For Qwen3-VL. Ours."""
     evaluate_every: int | None = None
     """Steps between two looks at the validation part; unset: after each epoch. Ours."""
     patience: int | None = None

@@ -13,6 +13,7 @@ from canopy_rag.core.protocols import Encoder
 from canopy_rag.core.types import Item
 from canopy_rag.core.vectors import NodeVectors
 from canopy_rag.datasets.splits import Part
+from canopy_rag.encoders.names import parse
 from canopy_rag.pipeline import factory
 from canopy_rag.training.data import (
     Portion,
@@ -73,10 +74,10 @@ def train(
         ModelError: If the loss is not a number. Nothing was written then.
     """
     check_out(job.out)
-    if "+" in job.encoder.name:
+    if parse(job.encoder.name).adapter is not None:
         raise ConfigError(
-            f"encoder {job.encoder.name!r}: an adapter is trained on an encoder without one; name "
-            f"{job.encoder.name.partition('+')[0]!r}"
+            f"encoder {job.encoder.name!r}: an adapter is trained on an encoder without one; leave "
+            "out what follows the +"
         )
     learned = portion(job.sources, job.part)
     require_examples(learned)
@@ -92,7 +93,7 @@ def default_recipe(encoder: str, kind: Kind | None) -> Recipe:
     """Return the recipe for an encoder, unless the user names one."""
     if kind == "map":
         return MAP
-    recipe = MINILM if encoder.partition("+")[0] == "minilm" else PAPER
+    recipe = MINILM if parse(encoder).scheme == "minilm" else PAPER
     return recipe if kind is None else replace(recipe, kind=kind)
 
 
@@ -103,15 +104,19 @@ def build_trainable(config: EncoderConfig, recipe: Recipe) -> Trainable:
         ConfigError: If it can only be used.
         MissingDependencyError: If the `train` extra is not installed.
     """
-    if config.name == "minilm":
+    scheme = parse(config.name).scheme
+    if scheme == "minilm":
         from canopy_rag.training.minilm import MiniLMTrunk
 
         weights = None if config.weights is None else Path(config.weights)
         return MiniLMTrunk(recipe, mode=config.mode or "late", weights=weights)
-    if config.name == "qwen3-vl":
+    if scheme == "qwen3-vl":
+        from canopy_rag.encoders.qwen3_vl import Qwen3VL
         from canopy_rag.training.qwen3_vl import Qwen3VLBackbone
 
-        return Qwen3VLBackbone(recipe, config)
+        encoder = factory.build_encoder(config)
+        if isinstance(encoder, Qwen3VL):
+            return Qwen3VLBackbone(encoder, recipe)
     raise ConfigError(
         f"encoder {config.name!r}: its weights cannot be trained here; train a map on its vectors "
         "with --kind map, which works for every encoder"
@@ -122,7 +127,9 @@ def _train_model(
     job: Job, learned: Portion, judged: Portion | None, on_progress: OnProgress | None, note: Note
 ) -> dict[str, Any]:
     from canopy_rag.training.loop import fit
+    from canopy_rag.training.processes import Processes
 
+    first = Processes().is_first  # before anything is put on a device
     trainable = build_trainable(job.encoder, job.recipe)
     learned, n_long = without_long_items(
         learned, job.recipe.max_item_tokens, trainable.count_tokens
@@ -149,18 +156,11 @@ def _train_model(
     body = manifest(
         job.recipe.kind, trainable.base, trainable.mode, config=config, data=data, results=results
     )
-    if is_first_process():
+    if first:
         name = MANIFEST if is_adapter else WEIGHTS_MANIFEST
         write_folder(job.out, name, body, trainable.write)
         checkpoint.remove()
     return body
-
-
-def is_first_process() -> bool:
-    """Return whether this process writes and reports; the only one does."""
-    import os
-
-    return os.environ.get("RANK", "0") == "0"
 
 
 def _train_maps(

@@ -91,9 +91,7 @@ def test_own_data_that_cannot_be_used_is_named(write_own, gold, reason):
 
 
 def test_many_bad_questions_are_counted(write_own):
-    extra = [
-        {"id": f"bad {n}", "question": "?", "answers": ["a"], "gold": []} for n in range(9)
-    ]
+    extra = [{"id": f"bad {n}", "question": "?", "answers": ["a"], "gold": []} for n in range(9)]
     with pytest.raises(DataError, match="and 4 more"):
         read(write_own(extra=extra))
 
@@ -108,7 +106,7 @@ def test_a_span_outside_its_item_is_named(source, start, stop):
 
 
 def test_gold_in_an_item_that_is_not_there_is_named(source):
-    with pytest.raises(DataError, match="question 'q'.*'nowhere', which is not there"):
+    with pytest.raises(DataError, match=r"question 'q'.*'nowhere', which is not there"):
         portion([as_source(source, question("nowhere", 0, 1))], "train")
 
 

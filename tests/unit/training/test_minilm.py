@@ -1,0 +1,141 @@
+"""The embedded encoder in torch gives the vectors that it gives in onnxruntime, trained or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+pytest.importorskip("peft", reason="peft is not installed (extra `train`)")
+pytest.importorskip("transformers", reason="transformers is not installed (extra `train`)")
+
+from canopy_rag.config import EncoderConfig  # noqa: E402
+from canopy_rag.core import vectors  # noqa: E402
+from canopy_rag.core.errors import ConfigError  # noqa: E402
+from canopy_rag.core.vectors import node_matrix, similarities  # noqa: E402
+from canopy_rag.encoders import encoder, locate, minilm  # noqa: E402
+from canopy_rag.testing.encoder_contract import table_item, text_item  # noqa: E402
+from canopy_rag.training import MINILM  # noqa: E402
+from canopy_rag.training.data import Portion  # noqa: E402
+from canopy_rag.training.minilm import MiniLMTrunk  # noqa: E402
+from canopy_rag.training.run import Job, train  # noqa: E402
+from canopy_rag.training.trainable import trained  # noqa: E402
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not locate.PACKED.is_file() and locate.package_checkpoint() is None,
+        reason=f"the embedded encoder's weights are not here; run: {locate.INSTALL}",
+    ),
+]
+RECIPE = replace(MINILM, epochs=1, batch=4, rank=4)
+QUERIES = ["What was the bell made of?", "castle"]
+EQUAL = 1e-4
+
+
+def items():
+    long = [
+        f"Sentence {n} tells of hall {n * 7} and of its lamp, its bell and clock."
+        for n in range(30)
+    ]
+    rows = [(f"name {n}", str(1800 + n)) for n in range(20)]
+    return [
+        text_item("short", ["The bell is of iron.", "It rings."]),
+        text_item("long", long),
+        table_item("rows", rows, ("name", "born")),
+        text_item("empty leaf", ["A word.", "", "Another word."]),
+    ]
+
+
+def assert_equal(trunk: MiniLMTrunk, other) -> None:
+    """Compare a trunk, as it stands, with an encoder before it rounds to half precision."""
+    trunk.module.eval()
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minilm.vectors, "pool", partial(vectors.pool, dtype=np.float32))
+        queries = trunk.query_vectors(QUERIES).numpy()
+        assert queries == pytest.approx(other.encode_queries(QUERIES).node, abs=EQUAL)
+        for item, one in zip(items(), other.encode_items(items()), strict=True):
+            found = trunk.node_vectors(item).numpy()
+            expected = node_matrix(item.nodes, one.nodes)
+            half = 0 if trunk.mode == "late" else 2**-11
+            assert found == pytest.approx(expected, abs=EQUAL, rel=half)
+
+
+@pytest.mark.parametrize("mode", ["late", "node"])
+def test_untrained_it_is_the_embedded_encoder(mode):
+    assert_equal(MiniLMTrunk(RECIPE, mode=mode), encoder("minilm", mode=mode))
+
+
+def test_a_trained_adapter_runs_in_onnxruntime_with_torchs_vectors(source, learned, tmp_path):
+    from canopy_rag.training.loop import fit
+
+    trunk = MiniLMTrunk(RECIPE)
+    before = {name: value.clone() for name, value in trunk.module.state_dict().items()}
+    fit(trunk, learned, None, RECIPE)
+    for name, value in trunk.module.state_dict().items():
+        assert torch.equal(value, before[name]) == ("lora_" not in name), name
+    job = Job(
+        encoder=EncoderConfig(name="minilm"),
+        sources=[source],
+        out=tmp_path / "adapter",
+        recipe=replace(RECIPE, keep="last"),
+    )
+    body = train(job)
+    assert body["results"]["train"]["instances"] == learned.n_instances
+    merged = encoder(f"minilm+{tmp_path / 'adapter'}")
+    assert_equal(trunk, merged)
+    with torch.no_grad(), trunk.module.disable_adapter():
+        plain = trunk.query_vectors(QUERIES).numpy()
+    frozen = encoder("minilm")
+    assert plain == pytest.approx(frozen.encode_queries(QUERIES).node, abs=EQUAL)
+    retrieval = merged.encode_queries(QUERIES).retrieval
+    assert np.array_equal(retrieval, frozen.encode_queries(QUERIES).retrieval)
+    assert sorted(each.name for each in (tmp_path).iterdir()) == ["adapter", "own.jsonl"]
+
+
+def test_all_weights_of_a_small_encoder_can_be_trained(source, tmp_path):
+    recipe = replace(RECIPE, kind="full", learning_rate=1e-4, batch=8)
+    few = source.parts["train"][:4]
+    job = Job(
+        encoder=EncoderConfig(name="minilm"),
+        sources=[replace(source, parts={"train": few})],
+        out=tmp_path / "weights",
+        recipe=recipe,
+    )
+    body = train(job)
+    assert body["kind"] == "full"
+    tuned = encoder("minilm", weights=tmp_path / "weights")
+    plain = encoder("minilm")
+    assert tuned.fingerprint != plain.fingerprint
+    assert not np.allclose(
+        tuned.encode_queries(QUERIES).node, plain.encode_queries(QUERIES).node, atol=1e-4
+    )
+    again = MiniLMTrunk(recipe, weights=tmp_path / "weights")
+    assert_equal(again, tuned)
+    with pytest.raises(ConfigError, match=r"adapter\.json"):
+        encoder(f"minilm+{tmp_path / 'weights'}").encode_queries(QUERIES)
+
+
+def test_the_batch_does_not_change_an_examples_similarities(learned: Portion):
+    trunk = MiniLMTrunk(RECIPE)
+    trunk.module.eval()
+    batch = learned.examples[:5]
+    with torch.no_grad():
+        together = trunk.similarities(batch)
+        alone = [trunk.similarities([each])[0] for each in batch]
+    plain = encoder("minilm")
+    for example, one, two in zip(batch, together, alone, strict=True):
+        assert one.numpy() == pytest.approx(two.numpy(), abs=1e-5)
+        query = plain.encode_queries([example.query]).node[0]
+        (own,) = plain.encode_items([example.item])
+        expected = similarities(example.item.nodes, own.nodes, query)
+        assert one.numpy() == pytest.approx(expected[list(example.nodes)], abs=EQUAL)
+
+
+def test_adapters_are_put_on_attention_and_mlp_alone():
+    names = {name.split(".lora_")[0] for name, _ in trained(MiniLMTrunk(RECIPE))}
+    assert len(names) == 6 * 6
+    assert all(".encoder.layer." in name for name in names)
