@@ -73,8 +73,8 @@ class Clients:
         Raises:
             AttemptError: If no reply came.
         """
-        async with self._failures(replica):
-            return await self._create(replica, payload)
+        # Not `chat.completions.create`, which first walks through the payload and its schema.
+        return await self.post(replica, "/chat/completions", payload)
 
     async def open(self, replica: Replica, payload: Mapping[str, Any]) -> Response:
         """Send a chat completion whose reply is read by `chunks`, and has to be closed.
@@ -82,8 +82,10 @@ class Clients:
         Raises:
             AttemptError: If no reply came.
         """
+        create = self._of[replica].chat.completions.with_raw_response.create
+        headers = self._authorisation(replica)
         async with self._failures(replica):
-            return await self._create(replica, {**payload, "stream": True})
+            return await self._answer(create(**payload, stream=True, extra_headers=headers))
 
     async def chunks(self, replica: Replica, response: Response) -> AsyncIterator[bytes]:
         """Yield the body of a reply as it comes.
@@ -140,10 +142,6 @@ class Clients:
             )
         except self._http.InvalidURL as error:
             raise ConfigError(f"llm URL {address.shown} cannot be used: {error}") from error
-
-    async def _create(self, replica: Replica, payload: Mapping[str, Any]) -> Response:
-        create = self._of[replica].chat.completions.with_raw_response.create
-        return await self._answer(create(**payload, extra_headers=self._authorisation(replica)))
 
     async def _answer(self, call: Awaitable[Any]) -> Response:
         try:
