@@ -23,6 +23,8 @@ MAX_TOKENS = 8000
 BATCH_TEXTS = 64
 BATCH_CHARS = 200_000
 """Most inputs of one request, and most characters; OpenAI takes 2,048 and 300,000 tokens."""
+LONGEST_WORD = 32
+"""A longer one is no word of a language, and many tokens."""
 IMAGE_PX = 1_280 * 1_024
 """Pixels of an image: 1,280 visual tokens, as the model was trained."""
 FRAME_PX = 256 * 1_024
@@ -194,18 +196,22 @@ class Inputs:
     def _cut(self, text: str, max_tokens: int) -> str:
         """Return the beginning of a text that has about so many tokens at most.
 
-        The server's tokenizer is not known. The embedded one takes a word in a script that it does
-        not know for one token; there, three bytes count as one.
+        The server's tokenizer is not known. The embedded one takes a very long word, or one in a
+        script that it does not know, for one token; there, three bytes count as one.
         """
         text = text[: 16 * max_tokens]
         if len(text.encode("utf-8", "replace")) <= max_tokens:
             return text
         n_tokens = 0
         for begin, end in self._tokens.spans(text):
-            n_bytes = len(text[begin:end].encode("utf-8", "replace"))
-            n_tokens += 1 if n_bytes == end - begin else max(1, -(-n_bytes // 3))
-            if n_tokens > max_tokens:
-                return text[:begin].rstrip()
+            word = text[begin:end]
+            plain = word.isascii() and len(word) <= LONGEST_WORD
+            cost = 1 if plain else -(-len(word.encode("utf-8", "replace")) // 3)
+            if n_tokens + cost > max_tokens:
+                room = 0 if plain else 3 * (max_tokens - n_tokens)
+                start = word.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
+                return (text[:begin] + start).rstrip()
+            n_tokens += cost
         return text
 
 
