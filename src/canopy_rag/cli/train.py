@@ -155,7 +155,9 @@ def train(
     The train part is learned, the validation part decides which step is kept, the test part is
     never touched. A run that was interrupted goes on when the command is given again.
     """
-    output = Output(as_json=as_json, quiet=quiet)
+    from canopy_rag.training.processes import is_first_process
+
+    output = Output(as_json=as_json, quiet=quiet or not is_first_process())
     flags = {"encoder.name": encoder, "encoder.mode": mode}
     config = settings(offline=offline, output=output, flags=flags)
     recipe = _recipe(
@@ -181,6 +183,8 @@ def train(
     if split == "test":
         raise ConfigError("--split test: the test part is for testing alone; train on `train`")
     body = _run(benchmark, out, config, recipe, output, split=split, limit=limit, fresh=fresh)
+    if not is_first_process():
+        return
     if as_json:
         output.json({"out": str(out), **body})
         return

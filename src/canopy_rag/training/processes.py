@@ -15,6 +15,11 @@ from canopy_rag._optional import require
 from canopy_rag.core.errors import ConfigError
 
 
+def is_first_process() -> bool:
+    """Return whether this process reports; known before anything is loaded."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 class Processes:
     """The processes of this run, and what this one is among them."""
 
@@ -25,7 +30,7 @@ class Processes:
         self.count: int = 1
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             self._accelerate = require("accelerate", extra="train", feature="several processes")
-            place = self._accelerate.PartialState()
+            place = self._accelerate.PartialState(cpu=not self._torch.cuda.is_available())
             self.rank, self.count = place.process_index, place.num_processes
             self.device = place.device
             return
