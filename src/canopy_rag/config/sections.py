@@ -96,6 +96,17 @@ class EncoderConfig:
     """Texts are read up to about here; unset: what the model is known to take."""
     max_in_flight: Annotated[int, Least(1)] = 8
     """Requests to an `http:` encoder at the same time. Ours."""
+    dim: Annotated[int, Least(1)] | None = None
+    """Dimensions kept of each vector, for models trained for it (Matryoshka); unset: all."""
+    device: Annotated[str, NotEmpty()] = "auto"
+    """Where `qwen3-vl` and `hf:` compute: `cpu`, `cuda`, `cuda:1`, `mps`; `auto`: the first GPU,
+    else the CPU."""
+    device_map: str | None = None
+    """Spreads a model over several GPUs: `auto`, or another of accelerate's maps."""
+    dtype: Literal["auto", "bf16", "fp16", "fp32"] = "auto"
+    """Number format there; `auto`: bf16 on a GPU that has it, fp16 on another, fp32 on a CPU."""
+    attention: str | None = None
+    """Attention there, such as `sdpa` or `flash_attention_2`; unset: what the library takes."""
 
     def __post_init__(self) -> None:
         check_section(self)

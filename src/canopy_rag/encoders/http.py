@@ -57,7 +57,7 @@ class HttpEncoder:
         self._server = EmbeddingServer(
             options.urls,
             api_key,
-            dim=dim,
+            dim=options.dimensions or dim,
             max_in_flight=options.max_in_flight,
             timeout_s=options.timeout_s,
             max_retries=options.max_retries,

@@ -46,6 +46,8 @@ class HttpOptions:
     None: `QUERY_INSTRUCTION`."""
     max_tokens: int | None = None
     """Texts are cut about here; None: `MAX_TOKENS`."""
+    dimensions: int | None = None
+    """Asked for, of a model that can give fewer; None: its own."""
     max_in_flight: int = 8
     timeout_s: float = 120.0
     max_retries: int = 5
@@ -141,10 +143,13 @@ class Inputs:
         return asks
 
     def _ask(self, model: str, inputs: Sequence[Input], names: Sequence[str]) -> Ask:
+        extra = {} if self._options.dimensions is None else {"dimensions": self._options.dimensions}
+
         def body(begin: int, end: int) -> Mapping[str, Any]:
             if self._options.is_chat:
-                return self._conversation(inputs[begin])
-            return {"input": [each.instruction + each.text for each in inputs[begin:end]]}
+                return {**self._conversation(inputs[begin]), **extra}
+            texts = [each.instruction + each.text for each in inputs[begin:end]]
+            return {"input": texts, **extra}
 
         return Ask(model=model, names=names, body=body)
 

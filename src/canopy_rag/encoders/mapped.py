@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from canopy_rag.core.errors import EncodeError
+from canopy_rag.core.errors import ConfigError, EncodeError
 from canopy_rag.core.protocols import Encoder, Fingerprint
 from canopy_rag.core.types import Item, Modality
 from canopy_rag.core.vectors import ItemVectors, NodeVectors, QueryVectors, pool
@@ -32,10 +32,15 @@ class MappedEncoder:
         adapter: Of kind `map`.
 
     Raises:
-        ConfigError: If the map was trained on another encoder, or its tensors do not fit.
+        ConfigError: If the adapter is no map, was trained on another encoder, or does not fit.
     """
 
     def __init__(self, base: Encoder, adapter: Adapter) -> None:
+        if adapter.kind != "map":
+            raise ConfigError(
+                f"adapter {str(adapter.folder)!r} is of kind {adapter.kind!r}, which this encoder "
+                "cannot take; it takes one of kind 'map'"
+            )
         check_base(adapter, base.fingerprint)
         self._base = base
         self._adapter = adapter

@@ -67,14 +67,25 @@ def build_encoder(
         UnknownNameError: If there is no such encoder.
         ConfigError: If a setting cannot work, or an adapter does not belong to the encoder.
     """
-    if config.name == "hashing":
-        from canopy_rag.testing.hashing import HashingEncoder
-
-        return HashingEncoder(mode=config.mode or "late")
+    if config.name.partition("+")[0] == "hashing":
+        return _hashing_encoder(config)
     from canopy_rag.encoders.registry import from_config
 
     key = encoder_api_key()
     return from_config(config, place=place, dim=dim, api_key=None if key is None else key.reveal())
+
+
+def _hashing_encoder(config: EncoderConfig) -> Encoder:
+    from canopy_rag.encoders.adapters import read_adapter
+    from canopy_rag.encoders.mapped import MappedEncoder
+    from canopy_rag.encoders.names import parse
+    from canopy_rag.testing.hashing import HashingEncoder
+
+    folder = parse(config.name).adapter
+    if folder is None:
+        return HashingEncoder(mode=config.mode or "late")
+    adapter = read_adapter(Path(folder))
+    return MappedEncoder(HashingEncoder(mode=config.mode or adapter.mode), adapter)
 
 
 def build_options(
@@ -202,7 +213,10 @@ def open_store(path: Path, config: Config, *, create: bool) -> tuple[LanceStore,
 
         return store, Unaddressed(store.fingerprint, store.media)
     settings = encoder_settings(config, store.fingerprint, store.adapter)
-    encoder = build_encoder(settings, place=media_place(path), dim=store.fingerprint.dim)
+    same = same_encoder(settings.name, store.fingerprint.model)
+    encoder = build_encoder(
+        settings, place=media_place(path), dim=store.fingerprint.dim if same else None
+    )
     store.check(encoder.fingerprint)
     return store, encoder
 

@@ -349,10 +349,32 @@ def test_info_is_what_canopy_info_prints(tmp_path: Path) -> None:
     assert info["digest"] == store.digest()
     assert info["encoder"] == "fake"
     assert info["format_version"] == 1
+    assert info["embedded"] == dict.fromkeys(("text", "table", "image", "video"), "text")
+    assert info["adapter"] is None
     assert info["bytes"] == sum(
         path.stat().st_size for path in (tmp_path / "index").rglob("*") if path.is_file()
     )
     json.dumps(info)
+
+
+def test_an_index_knows_what_was_embedded_from_its_pixels(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    LanceStore.create(folder, FINGERPRINT, media={"image"}, adapter="/adapters/a")
+    again = LanceStore.open(folder)
+    assert again.media == {"image"}
+    assert again.adapter == "/adapters/a"
+    expected = {"text": "text", "table": "text", "image": "media", "video": "text"}
+    assert again.info()["embedded"] == expected
+
+
+def test_an_index_of_before_and_one_with_further_notes_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    LanceStore.create(folder, FINGERPRINT)
+    path = folder / "index.json"
+    meta = json.loads(path.read_text("utf-8"))
+    del meta["media"], meta["adapter"]
+    path.write_text(json.dumps({**meta, "note": "of a later version"}), encoding="utf-8")
+    assert LanceStore.open(folder).media == frozenset()
 
 
 def test_digests_of_both_stores_agree(tmp_path: Path) -> None:
