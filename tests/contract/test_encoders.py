@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +18,8 @@ from canopy_rag.encoders.registry import from_config
 from canopy_rag.testing.embedding_server import EmbeddingHost, embedding_of
 from canopy_rag.testing.encoder_contract import EncoderContract, Mode
 from canopy_rag.testing.hashing import HashingEncoder
+from canopy_rag.testing.tiny_bert import write_tiny_bert
+from canopy_rag.testing.tiny_qwen import write_tiny_qwen
 
 has_weights = locate.PACKED.is_file() or locate.package_checkpoint() is not None
 needs_weights = pytest.mark.skipif(
@@ -115,8 +115,7 @@ class TestConversationsOverHTTP(OverHTTP):
     one_encoding = False
 
     def make(self, mode: Mode) -> Encoder:
-        config = EncoderConfig(name=f"{self.name}+lora:tuned", mode=mode, form="chat")
-        return from_config(config, place=lambda media: (picture(), None))
+        return from_config(EncoderConfig(name=f"{self.name}+lora:tuned", mode=mode, form="chat"))
 
 
 class TestAMapOnAServersVectors(Mapped, OverHTTP):
@@ -126,11 +125,43 @@ class TestAMapOnAServersVectors(Mapped, OverHTTP):
         return self.mapped(self.name, mode)
 
 
-def picture() -> str:
-    image = pytest.importorskip("PIL.Image")
-    buffer = io.BytesIO()
-    image.new("RGB", (8, 6), "green").save(buffer, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+class RandomWeights(WithFolders, EncoderContract):
+    """Models of real architectures, tiny, whose vectors mean nothing."""
+
+    modes = ("node",)
+    understands = False
+    reads_all = False
+
+
+class TestQwen3VL(RandomWeights):
+    def make(self, mode: Mode) -> Encoder:
+        return encoder(f"qwen3-vl:{self.model(mode)}", mode=mode)
+
+    def model(self, mode: Mode) -> Path:
+        for module in ("torch", "transformers"):
+            pytest.importorskip(module, reason=f"needs the extra qwen: {module} is not installed")
+        folder = self.folder(mode) / "model"
+        return folder if folder.is_dir() else write_tiny_qwen(folder)
+
+
+class TestQwen3VLWithALoRA(TestQwen3VL):
+    one_encoding = False
+
+    @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+    def make(self, mode: Mode) -> Encoder:
+        model = self.model(mode)
+        folder = self.folder(mode)
+        write_manifest(folder, encoder(f"qwen3-vl:{model}"), kind="lora")
+        write_qwen_lora(folder, model)
+        return encoder(f"qwen3-vl:{model}+{folder}", mode=mode)
+
+
+class TestSentenceTransformers(RandomWeights):
+    def make(self, mode: Mode) -> Encoder:
+        for module in ("torch", "sentence_transformers"):
+            pytest.importorskip(module, reason=f"needs the extra hf: {module} is not installed")
+        folder = self.folder(mode) / "model"
+        return encoder(f"hf:{folder if folder.is_dir() else write_tiny_bert(folder)}", mode=mode)
 
 
 def write_manifest(folder: Path, plain: Encoder, *, kind: str) -> None:
@@ -153,4 +184,19 @@ def write_small_lora(folder: Path, rank: int = 2) -> None:
             tensors[f"base_model.model.{name}.lora_{part}.weight"] = values.astype(np.float32)
     save_file(tensors, folder / "adapter_model.safetensors")
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 4}
+    (folder / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def write_qwen_lora(folder: Path, model: Path) -> None:
+    rng = np.random.default_rng(0)
+    tensors = {}
+    for name in ("self_attn.q_proj", "mlp.down_proj"):
+        n_in = {"self_attn.q_proj": 64, "mlp.down_proj": 128}[name]
+        prefix = f"base_model.model.language_model.layers.1.{name}.lora"
+        tensors[f"{prefix}_A.weight"] = rng.standard_normal((2, n_in)).astype(np.float32) * 0.1
+        tensors[f"{prefix}_B.weight"] = rng.standard_normal((64, 2)).astype(np.float32) * 0.1
+    save_file(tensors, folder / "adapter_model.safetensors")
+    targets = r".*language_model\.layers\.1\.(self_attn\.q_proj|mlp\.down_proj)"
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": targets}
+    config |= {"base_model_name_or_path": str(model), "task_type": "FEATURE_EXTRACTION"}
     (folder / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -13,7 +13,7 @@ from typing import Any
 from canopy_rag._optional import require
 from canopy_rag.core.errors import ConfigError, ModelError
 
-HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 PARTS = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
 """What of a repository is fetched: never code, never pickled weights."""
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -38,7 +38,7 @@ class Checkpoint:
     def __init__(self, name: str, *, extra: str) -> None:
         self._extra = extra
         folder = Path(name).expanduser()
-        self._path = folder.resolve() if folder.is_dir() else None
+        self._path = folder.resolve() if name and folder.is_dir() else None
         self._name, _, revision = name.partition("@")
         self._revision = revision or "main"
         if self._path is None and not HUB_NAME.fullmatch(self._name):

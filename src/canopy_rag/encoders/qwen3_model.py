@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import ConfigError, ModelError
+from canopy_rag.encoders.placement import Placement, device_of, loading_options
 from canopy_rag.encoders.qwen3_inputs import EXTRA, FEATURE
 
 MODEL_TYPE = "qwen3_vl"
@@ -21,22 +21,6 @@ LANGUAGE_PROJECTIONS = (
     r".*language_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate|up|down)_proj)"
 )
 """What the paper's adapter may change (P1); the vision tower is not in it."""
-
-Dtype = Literal["auto", "bf16", "fp16", "fp32"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Where and how the network computes."""
-
-    device: str = "auto"
-    """`cpu`, `cuda`, `cuda:1`, `mps`; `auto`: the first GPU, else the CPU."""
-    device_map: str | None = None
-    """`auto` or another of accelerate's maps, to spread a large model; then `device` is unused."""
-    dtype: Dtype = "auto"
-    """`auto`: bf16 on a GPU that has it, fp16 on another, fp32 on a CPU."""
-    attention: str | None = None
-    """Such as `sdpa` or `flash_attention_2`; None: what the library takes."""
 
 
 def load_config(folder: Path) -> Any:
@@ -70,18 +54,15 @@ def load_model(folder: Path, placement: Placement) -> Any:
     """
     torch = require("torch", extra=EXTRA, feature=FEATURE)
     transformers = require("transformers", extra=EXTRA, feature=FEATURE)
-    device = _device(torch, placement.device)
-    options: dict[str, Any] = {"dtype": _dtype(torch, device, placement)}
-    if placement.device_map is not None:
-        options["device_map"] = placement.device_map
-    if placement.attention is not None:
-        options["attn_implementation"] = placement.attention
     try:
         model, report = transformers.Qwen3VLModel.from_pretrained(
-            str(folder), output_loading_info=True, local_files_only=True, **options
+            str(folder),
+            output_loading_info=True,
+            local_files_only=True,
+            **loading_options(torch, placement),
         )
         if placement.device_map is None:
-            model.to(device)
+            model.to(device_of(torch, placement))
     except (OSError, RuntimeError, ValueError, ImportError) as error:
         raise ModelError(f"encoder model {str(folder)!r} cannot be loaded: {error}") from error
     gaps = [*report["missing_keys"], *report["mismatched_keys"]]
@@ -186,22 +167,3 @@ class Network:
         with self._torch.inference_mode(), switch:
             found = pooled(self._model, to_tensors(self._model, batch))
         return np.asarray(found.cpu().numpy(), np.float32)
-
-
-def _device(torch: Any, name: str) -> str:
-    if name != "auto":
-        return name
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _dtype(torch: Any, device: str, placement: Placement) -> Any:
-    named = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-    if placement.dtype != "auto":
-        return named[placement.dtype]
-    if device == "cpu":
-        return torch.float32
-    if device.startswith("cuda") and torch.cuda.is_bf16_supported():
-        return torch.bfloat16
-    return torch.float16

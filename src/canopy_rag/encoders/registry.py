@@ -10,9 +10,11 @@ from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.core.protocols import Encoder, MediaPlace
 from canopy_rag.encoders.adapters import Adapter, read_adapter
+from canopy_rag.encoders.checkpoint import DIM
 from canopy_rag.encoders.mapped import MappedEncoder
 from canopy_rag.encoders.minilm import MiniLM
 from canopy_rag.encoders.names import KNOWN, EncoderName, parse
+from canopy_rag.encoders.placement import Placement
 
 
 def encoder(
@@ -71,23 +73,23 @@ def from_config(
     if named.scheme == "minilm":
         built = _minilm(config, mode, lora)
     elif named.scheme == "http":
-        built = _http(named, config, lora, HttpSeams(place=place, dim=dim, api_key=api_key))
+        built = _http(named, config, lora, _Seams(place=place, dim=dim, api_key=api_key))
     elif named.scheme == "qwen3-vl":
-        built = _qwen(named, config, lora, place)
+        built = _qwen(named, config, lora, _Seams(place=place, dim=dim))
     elif named.scheme == "hf":
-        built = _hf(named, config, lora, place)
+        built = _hf(named, config, lora, _Seams(place=place, dim=dim))
     else:
         raise UnknownNameError("encoder", named.model, KNOWN)
     return built if adapter is None or lora is not None else MappedEncoder(built, adapter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSeams:
-    """What an encoder over HTTP needs besides settings."""
+class _Seams:
+    """What an encoder needs besides settings."""
 
     place: MediaPlace | None
     dim: int | None
-    api_key: str | None
+    api_key: str | None = None
 
 
 def _minilm(
@@ -95,12 +97,14 @@ def _minilm(
 ) -> Encoder:
     if config.instruction:
         raise ConfigError("encoder 'minilm' takes no instruction; unset encoder.instruction")
+    if config.dim not in (None, DIM):
+        raise ConfigError(f"encoder 'minilm' has {DIM} dimensions; unset encoder.dim")
     weights = None if config.weights is None else Path(config.weights)
     return MiniLM(mode=mode or "late", weights=weights, threads=config.threads, adapter=lora)
 
 
 def _http(
-    named: EncoderName, config: EncoderConfig, lora: Adapter | None, seams: HttpSeams
+    named: EncoderName, config: EncoderConfig, lora: Adapter | None, seams: _Seams
 ) -> Encoder:
     from canopy_rag.encoders.http import HttpEncoder
     from canopy_rag.encoders.http_inputs import HttpOptions
@@ -118,26 +122,50 @@ def _http(
         instruction=config.instruction,
         max_tokens=config.max_tokens,
         max_in_flight=config.max_in_flight,
+        dimensions=config.dim,
     )
     return HttpEncoder(options, place=seams.place, dim=seams.dim, api_key=seams.api_key)
 
 
 def _qwen(
-    named: EncoderName, config: EncoderConfig, lora: Adapter | None, place: MediaPlace | None
+    named: EncoderName, config: EncoderConfig, lora: Adapter | None, seams: _Seams
 ) -> Encoder:
     from canopy_rag.encoders.qwen3_vl import Qwen3Options, Qwen3VL
 
-    options = Qwen3Options()
+    options = Qwen3Options(dim=config.dim or seams.dim, placement=_placement(config))
     if config.instruction is not None:
         options = replace(options, query_instruction=config.instruction)
     if config.max_tokens is not None:
         budgets = replace(options.budgets, max_tokens=config.max_tokens)
         options = replace(options, budgets=budgets)
     model = named.target or config.weights
-    return Qwen3VL(model, options=options, adapter=lora, place=place)
+    return Qwen3VL(model, options=options, adapter=lora, place=seams.place)
 
 
-def _hf(
-    named: EncoderName, config: EncoderConfig, lora: Adapter | None, place: MediaPlace | None
-) -> Encoder:
-    raise ConfigError("pending")
+def _hf(named: EncoderName, config: EncoderConfig, lora: Adapter | None, seams: _Seams) -> Encoder:
+    from canopy_rag.encoders.sentence_transformers import HFOptions, SentenceTransformers
+
+    if lora is not None:
+        raise ConfigError(
+            f"encoder {config.name!r}: adapters of kind 'lora' are for minilm and qwen3-vl; this "
+            "encoder takes one of kind 'map'"
+        )
+    if config.weights is not None:
+        raise ConfigError(
+            f"encoder {config.name!r}: name the folder after the colon and unset encoder.weights"
+        )
+    options = HFOptions(
+        query_prompt=config.instruction,
+        dim=config.dim or seams.dim,
+        placement=_placement(config),
+    )
+    return SentenceTransformers(named.target, options=options, place=seams.place)
+
+
+def _placement(config: EncoderConfig) -> Placement:
+    return Placement(
+        device=config.device,
+        device_map=config.device_map,
+        dtype=config.dtype,
+        attention=config.attention,
+    )

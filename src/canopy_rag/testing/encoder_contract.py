@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from canopy_rag.core.errors import EncodeError
 from canopy_rag.core.protocols import Encoder
 from canopy_rag.core.trees import image_tree, table_tree, text_tree, video_tree
 from canopy_rag.core.types import (
@@ -82,9 +86,22 @@ def table_item(uri: str, rows: Sequence[tuple[str, ...]], header: tuple[str, ...
     return make_item(uri, "table", payload, table_tree(len(rows)), "People")
 
 
-def image_item(caption: str, ocr: str = "") -> Item:
-    """Return an image."""
-    payload = ImagePayload(media="a.png", width=4, height=3, caption=caption, ocr=ocr)
+def png(grey: int = 120, side: int = 64) -> str:
+    """Return a square picture of one grey, darker below, as a `data:` URI."""
+    rows = b"".join(bytes([0, *[grey * (row + 1) // side] * side]) for row in range(side))
+    content = b"\x89PNG\r\n\x1a\n"
+    head = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    for name, body in ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")):
+        content += struct.pack(">I", len(body)) + name + body
+        content += struct.pack(">I", zlib.crc32(name + body))
+    return f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def image_item(caption: str, ocr: str = "", media: str | None = None) -> Item:
+    """Return an image, by default one that can be read from anywhere."""
+    payload = ImagePayload(
+        media=png() if media is None else media, width=64, height=64, caption=caption, ocr=ocr
+    )
     return make_item("a.png", "image", payload, image_tree(), "Holidays")
 
 
@@ -120,6 +137,10 @@ class EncoderContract:
 
     modes: Sequence[Mode] = MODES
     """Those that the encoder has."""
+    understands: bool = True
+    """Whether its vectors mean something; those of random weights do not."""
+    reads_all: bool = True
+    """Whether a leaf longer than the model's window is read to its end."""
     one_encoding: bool = True
     """Whether items are ranked by the vectors of their roots, rather than by f0's own (D12)."""
 
@@ -232,6 +253,8 @@ class EncoderContract:
         items = [text_item("a", SENTENCES, "Notes"), text_item("b", SENTENCES[2:], "Walks")]
         query = encoder.encode_queries([QUERY])
         encoded = encoder.encode_items(items)
+        if not self.understands:
+            pytest.skip("vectors of random weights mean nothing")
         assert encoded[0].item @ query.retrieval[0] > encoded[1].item @ query.retrieval[0]
         found = _leaf_similarities(items[0], encoded[0], query.node[0])
         assert int(np.argmax(found)) == 0, found
@@ -243,6 +266,9 @@ class EncoderContract:
         paid = table_item("t", rows, ("customer", "paid"))
         query = encoder.encode_queries(["when was Alan born?"])
         one, other = encoder.encode_items([born, paid])
+        assert not np.allclose(one.item, other.item, atol=1e-3)
+        if not self.understands:
+            pytest.skip("vectors of random weights mean nothing")
         assert one.item @ query.retrieval[0] > other.item @ query.retrieval[0]
         assert np.argmax(_leaf_similarities(born, one, query.node[0])) == 1
 
@@ -253,18 +279,21 @@ class EncoderContract:
         one, other = encoder.encode_items([plain, titled])
         low = similarities(plain.nodes, one.nodes, query)
         high = similarities(titled.nodes, other.nodes, query)
-        assert (high > low).all()
+        assert (high > low).all() if self.understands else (high != low).all()
 
     def test_a_leaf_far_beyond_the_window_is_found(self, encoder: Encoder) -> None:
         """Nothing of a long item is lost: the answer is the last of 300 sentences."""
         filler = [f"Castle {n} is old." for n in range(299)]
         item = text_item("many", [*filler, SENTENCES[0]], "Notes")
         query = encoder.encode_queries([QUERY]).node[0]
-        one = encoder.encode_items([item])[0]
-        assert np.argmax(_leaf_similarities(item, one, query)) == 299
+        found = _leaf_similarities(item, encoder.encode_items([item])[0], query)
+        assert len(found) == 300
+        assert not self.understands or np.argmax(found) == 299
 
     def test_every_part_of_a_leaf_longer_than_the_window_counts(self, encoder: Encoder) -> None:
         """One sentence of a thousand words; the words at its end change its vector."""
+        if not self.reads_all:
+            pytest.skip("this encoder cuts what is longer than its window, and says so")
         filler = "castle hill river " * 330
         one, other = encoder.encode_items(
             [text_item("a", [filler + "lake ."]), text_item("a", [filler + "program engine " * 90])]
@@ -277,8 +306,9 @@ class EncoderContract:
         rows = [("Ada", "1815"), ("y" * 5_000_000, "z"), ("word " * 1_000_000, "z")]
         item = table_item("cells", rows, ("name", "born"))
         query = encoder.encode_queries(["Ada was born in 1815"]).node[0]
-        one = encoder.encode_items([item])[0]
-        assert np.argmax(_leaf_similarities(item, one, query)) == 0
+        found = _leaf_similarities(item, encoder.encode_items([item])[0], query)
+        assert np.isfinite(found).all()
+        assert not self.understands or np.argmax(found) == 0
 
     def test_items_without_words_are_encoded(self, encoder: Encoder) -> None:
         """No text, no rows, no cells, no caption, no subtitles."""
@@ -303,8 +333,34 @@ class EncoderContract:
     def test_tokens_are_counted_without_special_ones(self, encoder: Encoder) -> None:
         """Counts add up and do not stop at the window."""
         assert encoder.count_tokens("") == 0
-        assert encoder.count_tokens("castle") == 1
-        assert encoder.count_tokens("castle " * 5000) == 5000
+        one = encoder.count_tokens(" castle")
+        assert 1 <= one <= len("castle")
+        assert encoder.count_tokens(" castle" * 5000) == 5000 * one
+
+    def test_an_image_that_is_read_from_its_pixels_changes_with_them(
+        self, encoder: Encoder
+    ) -> None:
+        """The same words on another picture; the same picture twice."""
+        media = (png(200), png(90), png(200))
+        light, dark, again = encoder.encode_items(
+            [replace(image_item("A lake", media=each), id=f"{n}") for n, each in enumerate(media)]
+        )
+        reads = "image" in encoder.media
+        assert np.allclose(light.item, again.item, atol=1e-5)
+        assert np.allclose(light.item, dark.item, atol=1e-5) != reads
+
+    def test_a_broken_image_is_named_and_nothing_is_put_in_its_place(
+        self, encoder: Encoder
+    ) -> None:
+        """In the middle of a batch; an encoder that reads captions alone does not look at it."""
+        broken = replace(image_item("A lake", media=png()[:90]), id="broken")
+        items = [image_item("One"), broken, text_item("a", SENTENCES)]
+        if "image" not in encoder.media:
+            assert len(encoder.encode_items(items)) == len(items)
+            return
+        with pytest.raises(EncodeError) as caught:
+            encoder.encode_items(items)
+        assert caught.value.item_id == "broken"
 
     def test_it_says_what_it_reads(self, encoder: Encoder) -> None:
         """Media are a subset of the modalities with pixels; languages are lower-case codes."""

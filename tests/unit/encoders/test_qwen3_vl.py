@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from PIL import Image
 
 from canopy_rag.core.errors import ConfigError, EncodeError, ModelError
@@ -20,8 +19,9 @@ from canopy_rag.core.node_text import node_text
 from canopy_rag.core.trees import image_tree, video_tree
 from canopy_rag.core.types import ImagePayload, Item, Segment, VideoPayload
 from canopy_rag.encoders.adapters import read_adapter
+from canopy_rag.encoders.placement import Placement
 from canopy_rag.encoders.qwen3_inputs import Budgets, Inputs, instruction_sentence
-from canopy_rag.encoders.qwen3_model import LANGUAGE_PROJECTIONS, Network, Placement, load_config
+from canopy_rag.encoders.qwen3_model import LANGUAGE_PROJECTIONS, Network, load_config
 from canopy_rag.encoders.qwen3_vl import (
     DOCUMENT_INSTRUCTION,
     QUERY_INSTRUCTION,
