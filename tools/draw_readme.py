@@ -16,6 +16,7 @@ from rich.text import Text
 
 from canopy_rag import Index
 from canopy_rag.cli.drawing import drawings
+from canopy_rag.config import Config, SelectConfig
 from canopy_rag.testing.corpus import FILES
 
 QUERY = "What pressure does an espresso machine need?"
@@ -26,11 +27,12 @@ WIDTH = 108
 def picture() -> str:
     """Return the drawing of the best item of a guide as SVG, without fonts from the network."""
     with tempfile.TemporaryDirectory() as folder:
-        index = Index.open(Path(folder, "index"), create=True)
+        paper = Config(select=SelectConfig(select="paper"))
+        index = Index.open(Path(folder, "index"), create=True, config=paper)
         index.add(FILES / "guides")
         explained = index.explain(QUERY, k=1)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(Text.assemble(("$ ", "dim"), f'canopy explain "{QUERY}"'))
+    console.print(Text.assemble(("$ ", "dim"), f'canopy explain "{QUERY}" --select paper'))
     console.print()
     for line in drawings(explained, WIDTH, unicode=True):
         console.print(line)

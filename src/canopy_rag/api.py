@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from canopy_rag.config import Config, SelectConfig
 from canopy_rag.core.answer import Answer
-from canopy_rag.core.budget import Cap
+from canopy_rag.core.budget import Cap, fit
 from canopy_rag.core.errors import ConfigError, DataError, EncodeError
 from canopy_rag.core.evidence import Evidence, Fallback, Shown
 from canopy_rag.core.protocols import LLM, Encoder, Found, MediaPart, TokenCounter
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 class Compressor:
     """Shows of each document just the part that a query needs: bring your own documents.
 
-    Every document keeps at least one region, unless the budget leaves it out; regions are verbatim
-    and in order. If the documents cannot be encoded they come back whole, with a `Fallback` (D9).
+    What is shown is verbatim and in order, and never nothing. A document in which nothing stands
+    out among all of them is left out (with `select="paper"` each keeps at least one region). If
+    the documents cannot be encoded they come back whole, with a `Fallback` (D9).
 
     Args:
         encoder: Encoder name, or an encoder; None: as configured (`minilm`).
@@ -102,7 +103,7 @@ class Compressor:
             whole = [_whole(item, query, rank) for rank, item in enumerate(items, start=1)]
             note = Fallback(stage="encode", reason=str(error))
             return replace(evidence.add(whole), fallbacks=(note,))
-        return add_round(evidence, explained, query, self._selection)
+        return _fitted(add_round(evidence, explained, query, self._selection), self._selection)
 
     def explain(self, query: str, documents: Sequence[DocumentLike]) -> list[Explained]:
         """Return each document's tree with similarities and what was decided at each node.
@@ -243,7 +244,7 @@ class Index:
         selection = _with_budget(selection or self._config.select)
         explained = self._explain(query, k, modalities, selection.select)
         evidence = Evidence(meter=factory.build_meter(self._encoder))
-        return add_round(evidence, explained, query, selection)
+        return _fitted(add_round(evidence, explained, query, selection), selection)
 
     def explain(
         self,
@@ -276,7 +277,8 @@ class Index:
         similarity = float(vectors.item @ queries.retrieval[0])
         hit = Hit(item_id=item, corpus=wanted.corpus, similarity=similarity, rank=len(found) + 1)
         alone = Found(hit=hit, item=wanted, nodes=vectors.nodes)
-        return explain([alone], queries.node[0], "paper")
+        others = [each.found for each in found]
+        return explain([*others, alone], queries.node[0], self._config.select.select)[-1:]
 
     def item(self, item_id: str) -> Item:
         """Return one item.
@@ -402,6 +404,10 @@ class Canopy:
     def close(self) -> None:
         """Give the model's connections back."""
         run(self.aclose())
+
+
+def _fitted(evidence: Evidence, selection: SelectConfig) -> Evidence:
+    return fit(evidence, selection.budget, selection.cap)
 
 
 def _with_budget(selection: SelectConfig) -> SelectConfig:

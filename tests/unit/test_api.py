@@ -41,7 +41,7 @@ def index(tmp_path, folder):
 
 
 def test_documents_are_compressed_in_order_and_verbatim():
-    compressor = canopy.Compressor(HashingEncoder(dim=256), min_tokens=0)
+    compressor = canopy.Compressor(HashingEncoder(dim=256), min_tokens=0, select="paper")
     evidence = compressor.compress("When was judo created?", DOCUMENTS)
     assert [entry.item.id for entry in evidence.entries][1:] == ["tea", "medals"]
     assert "Judo was created in 1882." in evidence.text

@@ -21,7 +21,8 @@ FEATURES = {
     "index": "folders of files (PDF, Word, HTML, sheets and more) and the index: canopy index",
     "video": "videos with their subtitles",
     "ocr": "the text in pictures; without it they are found by their captions",
-    "llm": "the runtime of the embedded chat model: --llm local",
+    "llm": "chat servers and encoders over HTTP: --llm URL",
+    "local": "all of these on one machine, and the embedded chat model: --llm local",
 }
 _REQUIREMENT = re.compile(
     r"""^([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?[^;]*(?:;.*extra\s*==\s*["']([^"']+)["'])?"""

@@ -48,9 +48,11 @@ def explain(
 ) -> None:
     """Draw each hit's tree: the similarity of every node, and whether it was kept, split, dropped.
 
-    A node is split into those of its children that are at least as similar to the query as the
-    node itself; one without such a child is kept whole. Nodes under a kept or a dropped one were
-    not looked at and are only counted. A budget is applied after this, when evidence is written.
+    With `--select set` the leaves that stand out among those of all hits are kept, and a node all
+    of whose leaves are kept is kept whole. With `--select paper` a node is split into those of its
+    children that are at least as similar to the query as the node itself, and one without such a
+    child is kept whole. Nodes under a kept or a dropped one are only counted. A budget is applied
+    after this, when evidence is written.
     """
     from canopy_rag.cli.drawing import drawings
     from canopy_rag.cli.opening import open_index

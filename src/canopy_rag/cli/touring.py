@@ -22,6 +22,7 @@ from canopy_rag.cli.wording import clean, of, one_line
 from canopy_rag.config import Config
 from canopy_rag.core.answer import Answer
 from canopy_rag.core.errors import ConfigError, MissingDependencyError
+from canopy_rag.core.evidence import Evidence, Shown
 from canopy_rag.testing.corpus import SampleQuestion, copy_to, questions
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Asked:
     answer: Answer
     found: bool
     """Whether the known answer stands in the evidence."""
+    tokens_retrieved: int
+    """Of all retrieved items, shown whole: what a reader would get without compression."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -56,6 +59,7 @@ class Asked:
             "found": self.found,
             "tokens": evidence.tokens,
             "tokens_full": evidence.tokens_full,
+            "tokens_retrieved": self.tokens_retrieved,
         }
 
 
@@ -98,21 +102,39 @@ def ask_all(output: Output, index: Index) -> list[Asked]:
     for sample in questions():
         answer = canopy.ask(sample.question)
         found = sample.answered_by(answer.evidence.text)
-        asked.append(Asked(sample=sample, answer=answer, found=found))
+        whole = _tokens_retrieved(index, answer)
+        asked.append(Asked(sample=sample, answer=answer, found=found, tokens_retrieved=whole))
         _show_asked(output, asked[-1])
     n_found = sum(each.found for each in asked)
     tokens = sum(each.answer.evidence.tokens for each in asked)
-    tokens_full = sum(each.answer.evidence.tokens_full for each in asked)
+    tokens_retrieved = sum(each.tokens_retrieved for each in asked)
     output.show(
         "",
         Text.assemble(
             (f"{n_found} of {len(asked)} known answers", "bold"),
             " are in the evidence, which is ",
-            (of(tokens, tokens_full), "bold"),
+            (of(tokens, tokens_retrieved), "bold"),
             " of the retrieved items.",
         ),
     )
     return asked
+
+
+def _tokens_retrieved(index: Index, answer: Answer) -> int:
+    found = dict.fromkeys(hit.item_id for each in answer.rounds for hit in each.hits)
+    whole = tuple(
+        Shown(
+            item=index.item(item_id),
+            kept=(0,),
+            why="whole",
+            query=answer.question,
+            round=1,
+            rank=rank,
+            similarity=0.0,
+        )
+        for rank, item_id in enumerate(found, start=1)
+    )
+    return Evidence(entries=whole, meter=answer.evidence.meter).tokens
 
 
 def _show_asked(output: Output, asked: Asked) -> None:
@@ -126,7 +148,7 @@ def _show_asked(output: Output, asked: Asked) -> None:
         )
     evidence = asked.answer.evidence
     state = "in the evidence" if asked.found else "not in the evidence"
-    size = of(evidence.tokens, evidence.tokens_full)
+    size = of(evidence.tokens, asked.tokens_retrieved)
     known = Text(f"known answer: {asked.sample.answer}, {state}: {size}", "dim")
     output.show(*block(output, known, 2))
 
@@ -139,13 +161,15 @@ def _best_quote(answer: Answer) -> str:
 
 def draw_tree(output: Output, index: Index) -> None:
     """Draw the tree of the best hit."""
-    _title(output, f"What is kept of an item, and why: {TREE_QUERY}")
-    explained = index.explain(TREE_QUERY, k=1)
+    _title(output, f"What the paper's rule keeps of an item, and why: {TREE_QUERY}")
+    paper = replace(index.config, select=replace(index.config.select, select="paper"))
+    explained = Index.open(index.path, config=paper).explain(TREE_QUERY, k=1)
     output.show(*drawings(explained, output.width, unicode=output.unicode))
     output.show(
         Text(
             "A region is split into those of its parts that are at least as similar to the query "
-            "as the region itself; one without such a part is kept.",
+            "as the region itself; one without such a part is kept. Answers above used the "
+            "default, --select set: what stands out among the parts of all items found.",
             "dim",
         )
     )

@@ -53,8 +53,10 @@ class RetrievalConfig:
 class SelectConfig:
     """What of the retrieved items is shown."""
 
-    select: Literal["paper", "set"] = "paper"
-    """`paper`: each item decides for itself (P3). `set`: over the whole retrieved set (D11)."""
+    select: Literal["paper", "set"] = "set"
+    """`set`: what stands out among all retrieved items; an item may show nothing. `paper`: each
+    item decides for itself (P3). Ours: `set`, which keeps more gold in half the tokens (D11;
+    docs/diagnosis.md)."""
     budget: Annotated[int, Least(1)] | None = None
     """Most evidence tokens; unset: what the reader's context leaves, at most 16,000 (D13)."""
     cap: Literal["margin", "tail"] = "margin"

@@ -66,6 +66,8 @@ class Usage:
     """Completed replies, repairs and the final answer included (D15)."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost: float | None = None
+    """Of all calls, by the configured prices; None without prices."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Wall clock by stage."""
 
@@ -95,6 +97,7 @@ class Answer:
                 "llm_calls": self.usage.llm_calls,
                 "prompt_tokens": self.usage.prompt_tokens,
                 "completion_tokens": self.usage.completion_tokens,
+                "cost": self.usage.cost,
                 "seconds": dict(self.usage.seconds),
             },
         }

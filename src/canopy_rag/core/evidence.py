@@ -193,6 +193,12 @@ class Evidence:
         return _measure(self.parts(), self.meter)
 
     @cached_property
+    def picture_tokens(self) -> int:
+        """Tokens of the pictures alone."""
+        media = self.meter.count_media
+        return sum(media(part) for part in self.parts() if media and isinstance(part, MediaPart))
+
+    @cached_property
     def tokens_full(self) -> int:
         """Tokens of the same items shown whole."""
         entries = tuple(replace(entry, kept=(0,), cut=None) for entry in self.entries)

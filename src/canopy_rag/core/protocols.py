@@ -215,6 +215,9 @@ class MediaPart:
     """`data:` URI or path."""
     time: float | None = None
     """Seconds in the video, for a frame."""
+    width: int = 0
+    """Pixels of the original; 0 when unknown."""
+    height: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,7 +146,7 @@ def _text_body(item: Item, regions: Sequence[Region], style: Style) -> str:
     written: list[str] = []
     previous: int | None = None
     for region in regions:
-        if previous is not None and not _adjacent(item.nodes, previous, region.node):
+        if previous is not None and _skips_something(item, previous, region.node):
             written.append(ELISION)
         text = _labelled(item, region, style)
         if text:
@@ -179,7 +179,7 @@ def _prose(item: Item, payload: TextPayload, regions: Sequence[Region], style: S
     for region in regions:
         node = item.nodes[region.node]
         start, stop = int(node.start), int(node.stop)
-        if previous is not None and _adjacent(item.nodes, previous, region.node):
+        if previous is not None and not _skips_something(item, previous, region.node):
             gap = text[position:start]
             written += style.safe(gap if style.headings else _gap_without_headings(gap))
         else:
@@ -211,14 +211,14 @@ def _new_headings(
     return "".join(f"{line}\n" for line in lines)
 
 
-def _adjacent(nodes: Sequence[Node], left: int, right: int) -> bool:
-    """Whether no leaf lies between two regions."""
-    return leaves(nodes, left)[-1] == _leaf_before(nodes, leaves(nodes, right)[0])
-
-
-def _leaf_before(nodes: Sequence[Node], leaf: int) -> int | None:
-    """Return the leaf before `leaf` in order: in preorder the nearest earlier one."""
-    return next((index for index in range(leaf - 1, -1, -1) if not nodes[index].children), None)
+def _skips_something(item: Item, left: int, right: int) -> bool:
+    """Whether something to be read or seen lies between two regions; an empty row does not."""
+    nodes = item.nodes
+    after, before = leaves(nodes, left)[-1], leaves(nodes, right)[0]
+    between = [node for node in nodes[after + 1 : before] if not node.children]
+    if isinstance(item.payload, VideoPayload):
+        return bool(between)
+    return any(node_body(item, node.start, node.stop).strip() for node in between)
 
 
 def _cut(text: str, cut: Cut | None) -> str:
@@ -230,7 +230,7 @@ def _cut(text: str, cut: Cut | None) -> str:
 def _pictures(item: Item, regions: Sequence[Region]) -> list[MediaPart]:
     payload = item.payload
     if isinstance(payload, ImagePayload):
-        return [MediaPart(media=payload.media)]
+        return [MediaPart(media=payload.media, width=payload.width, height=payload.height)]
     if not isinstance(payload, VideoPayload):
         return []
     pictures: list[MediaPart] = []
@@ -239,6 +239,9 @@ def _pictures(item: Item, regions: Sequence[Region]) -> list[MediaPart]:
         for segment in payload.segments:
             if node.start <= segment.start < node.stop:
                 pictures.extend(
-                    MediaPart(media=payload.media, time=time) for time in segment.frames
+                    MediaPart(
+                        media=payload.media, time=time, width=payload.width, height=payload.height
+                    )
+                    for time in segment.frames
                 )
     return pictures

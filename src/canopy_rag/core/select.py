@@ -17,19 +17,16 @@ Select = Literal["paper", "set"]
 Scored = tuple[Sequence[Node], NDArray[np.float32]]
 """An item's nodes with their similarities, `(n_nodes,)`."""
 
-ROOT_SHARE = 0.5
-"""Weight of a leaf's distance from its root in `set`; SPIKE.md 9 found about one half."""
 
-
-def select(items: Sequence[Scored], method: Select = "paper") -> list[Refinement]:
+def select(items: Sequence[Scored], method: Select) -> list[Refinement]:
     """Choose the regions to show of each retrieved item.
 
     Args:
         items: The retrieved items' trees and similarities, in rank order.
         method: `paper` refines each item on its own (P3); every item keeps something. `set` looks
-            at all items together: leaves are compared by `root + (leaf - root) / 2` and those above
-            the set's mean plus one standard deviation are kept (SPIKE.md 9), so an item may keep
-            nothing; the best leaf is always kept.
+            at the leaves of all items together and keeps those on the upper side of Otsu's
+            threshold, so that there is nothing to tune; an item may keep nothing, and the best
+            leaf is always kept.
 
     Raises:
         UnknownNameError: If the method is neither.
@@ -43,16 +40,34 @@ def select(items: Sequence[Scored], method: Select = "paper") -> list[Refinement
     return methods[method](items)
 
 
+def otsu(values: NDArray[np.floating]) -> float:
+    """Return the value that parts `values` with the largest variance between the two sides.
+
+    The value itself is on the upper side; all are if they are equal. Source: N. Otsu, A threshold
+    selection method from gray-level histograms, 1979; over the values themselves, so that there are
+    no bins to choose.
+
+    >>> otsu(np.array([0.1, 0.2, 0.8, 0.9]))
+    0.8
+    """
+    ordered = np.sort(values)
+    if ordered[0] == ordered[-1]:
+        return float(ordered[0])
+    n = len(ordered)
+    below = np.arange(1, n)  # so many values lie on the lower side
+    sums = np.cumsum(ordered, dtype=np.float64)
+    low = sums[:-1] / below
+    high = (sums[-1] - sums[:-1]) / (n - below)
+    between = below * (n - below) * (high - low) ** 2
+    return float(ordered[int(np.argmax(between)) + 1])
+
+
 def _select_set(items: Sequence[Scored]) -> list[Refinement]:
     if not items:
         return []
-    leaf_indices = [leaves(nodes) for nodes, _ in items]
-    values = [
-        similarity[0] + ROOT_SHARE * (similarity[list(indices)] - similarity[0])
-        for (_, similarity), indices in zip(items, leaf_indices, strict=True)
-    ]
-    pooled = np.concatenate(values).astype(np.float64)
-    threshold = min(float(pooled.mean() + pooled.std()), float(pooled.max()))
+    leaf_indices = [list(leaves(nodes)) for nodes, _ in items]
+    values = [each[indices] for (_, each), indices in zip(items, leaf_indices, strict=True)]
+    threshold = otsu(np.concatenate(values))
     return [
         _from_leaves(
             nodes, {i for i, value in zip(indices, row, strict=True) if value >= threshold}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CONNECT_S = 10.0
 MAX_PAUSE_S = 60.0
 """A server that asks to wait longer has failed."""
-_EXTRA, _FEATURE = "index", "An encoder over HTTP"
+_EXTRA, _FEATURE = "llm", "An encoder over HTTP"
 _DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 _RETRYABLE = frozenset({408, 425, 429})
 _OF_THE_SERVER = {

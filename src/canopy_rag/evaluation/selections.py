@@ -43,7 +43,6 @@ def methods() -> tuple[Method, ...]:
         *(Method(name=f"global-{n}", family="global", select=best_leaves(n)) for n in GLOBAL),
         Method(name="above-mean", family="threshold", select=above(np.mean)),
         Method(name="above-mean+sd", family="threshold", select=above(_mean_plus_sd)),
-        Method(name="above-otsu", family="threshold", select=above(otsu)),
         *(Method(name=f"whole-{n}", family="whole", select=whole(n)) for n in WHOLE),
     )
 
@@ -107,27 +106,6 @@ def whole(n: int) -> Selection:
         ]
 
     return choose
-
-
-def otsu(values: NDArray[np.float64]) -> float:
-    """Return the value that parts `values` with the largest variance between the two sides.
-
-    The value itself is on the upper side. Source: N. Otsu, 1979; over the values themselves, so
-    that there are no bins to choose.
-
-    >>> otsu(np.array([0.1, 0.2, 0.8, 0.9]))
-    0.8
-    """
-    ordered = np.sort(values)
-    if ordered[0] == ordered[-1]:
-        return float(ordered[0])
-    n = len(ordered)
-    below = np.arange(1, n)  # so many values lie on the lower side
-    sums = np.cumsum(ordered)[:-1]
-    low = sums / below
-    high = (ordered.sum() - sums) / (n - below)
-    between = below * (n - below) * (high - low) ** 2
-    return float(ordered[int(np.argmax(between)) + 1])
 
 
 def _mean_plus_sd(values: NDArray[np.float64]) -> float:

@@ -20,7 +20,7 @@ from canopy_rag.llms._replicas import Address, Replica
 
 CONNECT_S = 10.0
 _DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
-_EXTRA = "index"
+_EXTRA = "llm"
 _FEATURE = "A chat server"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from canopy_rag.config import SelectConfig
-from canopy_rag.core.budget import fit, never_longer
+from canopy_rag.core.budget import never_longer
 from canopy_rag.core.evidence import Evidence, LeftOut, Shown, Why
 from canopy_rag.core.protocols import Found
 from canopy_rag.core.refine import Refinement
@@ -31,7 +31,7 @@ class Explained:
 
 
 def explain(
-    found: Sequence[Found], node_query: NDArray[np.float32], method: Select = "paper"
+    found: Sequence[Found], node_query: NDArray[np.float32], method: Select
 ) -> list[Explained]:
     """Compare a query with every node of the hits and select regions, in rank order.
 
@@ -57,36 +57,36 @@ def add_round(
     number: int = 1,
     aggregate: Collection[str] = (),
 ) -> Evidence:
-    """Return the evidence with one round's hits, within the budget of `settings`.
+    """Return the evidence with one round's hits, not yet held to a budget.
 
     Args:
         evidence: What the rounds before have shown; its meter says who reads it.
         explained: The round's hits, in rank order.
         query: The round's query.
-        settings: Budget, cap, pass-through and repeat rules.
+        settings: Pass-through and repeat rules.
         number: The round, from 1.
         aggregate: Ids of tables that the question needs whole (P6).
 
     Returns:
-        Never empty if there was a hit, never longer than the items whole (D9), at most
-        `settings.budget` tokens (D8).
+        Never empty if there was a hit, never longer than the items whole (D9).
     """
     whole = [_shown(each, query, number, "whole") for each in explained]
-    if _passes_through(replace(evidence, entries=()).add(whole), settings):
-        shown = whole
-    else:
+    shown = whole
+    if not _passes_through(replace(evidence, entries=()).add(whole), settings):
         shown = [
             never_longer(_shown(each, query, number, _why(each, aggregate)), evidence.meter)
             for each in explained
-            if each.refinement.kept
+            if each.refinement.kept or each.found.item.id in aggregate
         ]
-    nothing = tuple(
+    something = {each.item.id for each in shown}
+    judged = {each.found.item.id for each in explained}
+    left_out = tuple(each for each in evidence.left_out if each.item_id not in judged)
+    left_out += tuple(
         LeftOut(item_id=each.found.item.id, rank=each.found.hit.rank, reason="nothing stands out")
         for each in explained
-        if not each.refinement.kept and shown is not whole
+        if each.found.item.id not in something
     )
-    fresh = replace(evidence, left_out=evidence.left_out + nothing)
-    return fit(fresh.add(shown, settings.repeat), settings.budget, settings.cap)
+    return replace(evidence, left_out=left_out).add(shown, settings.repeat)
 
 
 def _passes_through(whole: Evidence, settings: SelectConfig) -> bool:

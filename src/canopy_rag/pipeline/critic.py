@@ -78,6 +78,7 @@ class LLMCritic:
             llm_calls=asked.llm_calls,
             prompt_tokens=asked.prompt_tokens,
             completion_tokens=asked.completion_tokens,
+            cost=asked.cost,
             fallbacks=asked.fallbacks,
         )
 

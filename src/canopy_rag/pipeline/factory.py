@@ -31,7 +31,14 @@ from canopy_rag.core.types import Item
 from canopy_rag.ingest.options import IngestOptions
 from canopy_rag.pipeline.critic import Critic, LLMCritic
 from canopy_rag.pipeline.loop import Loop
-from canopy_rag.pipeline.reader import AnswerStyle, ExtractiveReader, LLMReader
+from canopy_rag.pipeline.reader import (
+    FRAME_PX,
+    IMAGE_PX,
+    PICTURE_TOKENS,
+    AnswerStyle,
+    ExtractiveReader,
+    LLMReader,
+)
 from canopy_rag.pipeline.retrieve import Retriever
 from canopy_rag.pipeline.route import ModalityRouter
 
@@ -45,10 +52,6 @@ NOT_ENGLISH = (
     "is not in English, and the encoder was trained for English; what is found and kept may be "
     "wrong"
 )
-FRAME_PX = 250_000
-"""Pixels of a video frame sent to a model: a segment shows up to eight."""
-PICTURE_TOKENS = 1024
-"""What a picture of a megapixel costs with a token for each 32 x 32 pixels (Qwen3-VL)."""
 
 
 def build_encoder(
@@ -305,7 +308,7 @@ def load_picture(part: MediaPart, folder: Path) -> str:
         return part.media
     name, root = media_place(folder)(part.media)
     if part.time is None:
-        return media.image_data_uri(name, root)
+        return media.image_data_uri(name, root, max_px=IMAGE_PX)
     return media.data_uri(media.load_frames(name, [part.time], root)[0], max_px=FRAME_PX)
 
 

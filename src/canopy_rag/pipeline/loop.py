@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from canopy_rag.config import RetrievalConfig, SelectConfig
 from canopy_rag.core.answer import Answer, Round, RoundHit, Stop, Usage, Verdict
+from canopy_rag.core.budget import fit
 from canopy_rag.core.evidence import Evidence, Fallback, Meter
-from canopy_rag.core.protocols import LLM
+from canopy_rag.core.protocols import LLM, Completion
 from canopy_rag.pipeline.aggregate import is_aggregate
 from canopy_rag.pipeline.clock import Clock
 from canopy_rag.pipeline.compressor import Explained, add_round, explain
@@ -21,7 +22,7 @@ from canopy_rag.pipeline.critic import Critic
 from canopy_rag.pipeline.reader import ExtractiveReader, LLMReader, Reading, meter_for
 from canopy_rag.pipeline.retrieve import Retriever
 from canopy_rag.pipeline.route import ModalityRouter, Routing
-from canopy_rag.pipeline.structured import Calls
+from canopy_rag.pipeline.structured import Calls, total_cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +80,10 @@ class Loop:
         yield gathered.evidence
         with gathered.clock.stage("read"):
             if isinstance(self.reader, LLMReader):
-                pieces: list[str] = []
-                async for piece in self.reader.stream(question, gathered.evidence):
-                    pieces.append(piece)
+                replies: list[Completion] = []
+                async for piece in self.reader.stream(question, gathered.evidence, replies.append):
                     yield piece
-                reading = self.reader.finish("".join(pieces), gathered.evidence)
+                reading = self.reader.finish(replies[-1], gathered.evidence)
             else:
                 reading = self.reader.read(question, gathered.evidence)
                 yield reading.text
@@ -137,9 +137,13 @@ class Loop:
             whole = tables if gathered.aggregate else set()
             fresh = replace(before, meter=meter_for(self.reader, self.meter), fallbacks=())
             evidence = add_round(fresh, explained, query, settings, number=number, aggregate=whole)
-            if isinstance(self.reader, LLMReader) and settings.budget is not None:
-                evidence = await self.reader.fit(evidence, settings.budget, settings.cap)
+            evidence = await self._fitted(evidence, settings)
         gathered.finish(evidence)
+
+    async def _fitted(self, evidence: Evidence, settings: SelectConfig) -> Evidence:
+        if isinstance(self.reader, LLMReader) and settings.budget is not None:
+            return await self.reader.fit(evidence, settings.budget, settings.cap)
+        return fit(evidence, settings.budget, settings.cap)
 
     def _search(self, query: str, routing: Routing) -> list[Explained]:
         retrieval = self.retrieval
@@ -189,6 +193,7 @@ class Gathered:
             llm_calls=self.calls.llm_calls + calls.llm_calls,
             prompt_tokens=self.calls.prompt_tokens + calls.prompt_tokens,
             completion_tokens=self.calls.completion_tokens + calls.completion_tokens,
+            cost=total_cost([self.calls.cost, calls.cost]),
         )
         self._note(calls.fallbacks)
         if verdict is not None:
@@ -210,6 +215,7 @@ class Gathered:
             llm_calls=self.calls.llm_calls + reading.llm_calls,
             prompt_tokens=self.calls.prompt_tokens + reading.prompt_tokens,
             completion_tokens=self.calls.completion_tokens + reading.completion_tokens,
+            cost=total_cost([self.calls.cost, reading.cost]),
             seconds=dict(self.clock.seconds),
         )
         return Answer(

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from canopy_rag.core.answer import Citation
 from canopy_rag.core.budget import Cap, fit
 from canopy_rag.core.evidence import Evidence, Fallback, Meter
+from canopy_rag.core.media_tokens import shrunk
 from canopy_rag.core.parsing import citations, unknown_citations
 from canopy_rag.core.prompts import neutral, reader_messages
 from canopy_rag.core.protocols import LLM, ChatRequest, Completion, MediaPart, Message
@@ -21,6 +22,12 @@ PictureLoader = Callable[[MediaPart], str]
 
 MAX_BUDGET = 16_000
 """Most evidence tokens where nobody sets a budget (D13)."""
+IMAGE_PX = 1_000_000
+"""Most pixels of an image sent to a model."""
+FRAME_PX = 250_000
+"""Most pixels of a video frame sent to a model: a segment shows up to eight."""
+PICTURE_TOKENS = 1024
+"""What a picture counts where nobody can tell: a megapixel at a token for each 32 x 32 pixels."""
 TEMPLATE_TOKENS = 64
 """What a chat template adds around a few messages, at most."""
 NO_EVIDENCE = "Nothing was found in the index."
@@ -35,6 +42,7 @@ class Reading(NamedTuple):
     completion_tokens: int
     llm_calls: int
     fallbacks: tuple[Fallback, ...] = ()
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +84,21 @@ class LLMReader:
 
         Evidence is first held to an estimate; the model's own count corrects the estimate until
         it fits. Without a count the estimate stands and says so.
+
+        Args:
+            evidence: What would be shown without a limit.
+            budget: Most tokens, pictures included.
+            cap: Which fragments go first.
         """
+        evidence, pictures_exact = await self._with_picture_sizes(evidence)
         allowed = budget
         while True:
             fitted = fit(evidence, allowed, cap)
             text = _text_of(fitted)
-            exact = await self.llm.count_tokens(neutral(text))
-            if exact is None:
+            counted = await self.llm.count_tokens(neutral(text))
+            if counted is None:
                 return fitted
+            exact = counted + fitted.picture_tokens
             if exact > budget and allowed > 1:
                 allowed = max(1, min(allowed - 1, allowed * budget // exact))
                 continue
@@ -91,7 +106,7 @@ class LLMReader:
                 reason = f"{exact} tokens for a budget of {budget}: nothing smaller can be made"
                 notes = (*fitted.fallbacks, Fallback(stage="budget", reason=reason))
                 fitted = replace(fitted, fallbacks=notes)
-            return await self._counted(fitted, text, exact)
+            return await self._counted(fitted, text, counted, pictures_exact)
 
     async def read(self, question: str, evidence: Evidence) -> Reading:
         """Answer a question over evidence.
@@ -101,14 +116,22 @@ class LLMReader:
         """
         return self._reading(await self.llm.complete(self._request(question, evidence)), evidence)
 
-    async def stream(self, question: str, evidence: Evidence) -> AsyncIterator[str]:
-        """Yield the pieces of an answer as they come."""
-        async for piece in self.llm.stream(self._request(question, evidence)):
+    async def stream(
+        self, question: str, evidence: Evidence, ended: Callable[[Completion], None]
+    ) -> AsyncIterator[str]:
+        """Yield the pieces of an answer as they come.
+
+        Args:
+            question: The question.
+            evidence: What the model gets.
+            ended: Called once with the whole reply, after the last piece.
+        """
+        async for piece in self.llm.stream(self._request(question, evidence), ended):
             yield piece
 
-    def finish(self, text: str, evidence: Evidence) -> Reading:
-        """Return the reading of a streamed answer; a stream tells no token counts."""
-        return self._reading(Completion(text=text, prompt_tokens=0, completion_tokens=0), evidence)
+    def finish(self, reply: Completion, evidence: Evidence) -> Reading:
+        """Return the reading of a streamed answer."""
+        return self._reading(reply, evidence)
 
     def _reading(self, reply: Completion, evidence: Evidence) -> Reading:
         n_fragments = len(evidence.fragments)
@@ -121,6 +144,7 @@ class LLMReader:
             reply.completion_tokens,
             llm_calls=1,
             fallbacks=_fallbacks(unknown, cut=reply.cut),
+            cost=reply.cost,
         )
 
     def _request(self, question: str, evidence: Evidence) -> ChatRequest:
@@ -141,18 +165,43 @@ class LLMReader:
         counted = await self.llm.count_tokens(text)
         return len(text) // 3 if counted is None else counted
 
-    async def _counted(self, evidence: Evidence, text: str, tokens: int) -> Evidence:
+    async def _with_picture_sizes(self, evidence: Evidence) -> tuple[Evidence, bool]:
+        """Return the evidence with the model's tokens for its pictures, and whether all are known.
+
+        Pictures that nobody can tell the tokens of count as `PICTURE_TOKENS`.
+        """
+        if evidence.meter.count_media is None:
+            return evidence, True
+        sizes = {_sent(part) for part in evidence.parts() if isinstance(part, MediaPart)}
+        counts = {size: await self.llm.media_tokens(*size) for size in sizes if all(size)}
+        known = {size: count for size, count in counts.items() if count is not None}
+        meter = replace(
+            evidence.meter, count_media=lambda part: known.get(_sent(part), PICTURE_TOKENS)
+        )
+        return replace(evidence, meter=meter), len(known) == len(sizes)
+
+    async def _counted(
+        self, evidence: Evidence, text: str, tokens: int, pictures_exact: bool
+    ) -> Evidence:
         """Return the evidence with a meter that knows the model's own counts of it."""
         entries = tuple(replace(entry, kept=(0,), cut=None) for entry in evidence.entries)
         whole = _text_of(replace(evidence, entries=entries, bare=False))
-        known = {text: tokens, whole: await self.llm.count_tokens(whole) or tokens}
+        counted = tokens if whole == text else await self.llm.count_tokens(neutral(whole))
+        known = {text: tokens, whole: tokens if counted is None else counted}
         estimate = evidence.meter.count
         meter = replace(
             evidence.meter,
             count=lambda asked: known[asked] if asked in known else estimate(asked),
-            exact=evidence.meter.count_media is None,
+            exact=pictures_exact,
         )
         return replace(evidence, meter=meter)
+
+
+def _sent(part: MediaPart) -> tuple[int, int]:
+    """Return the size in which a picture is sent; zeros when its own is unknown."""
+    if not (part.width and part.height):
+        return 0, 0
+    return shrunk(part.width, part.height, IMAGE_PX if part.time is None else FRAME_PX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,7 @@ class ModalityRouter:
             llm_calls=asked.llm_calls,
             prompt_tokens=asked.prompt_tokens,
             completion_tokens=asked.completion_tokens,
+            cost=asked.cost,
             fallbacks=asked.fallbacks,
         )
 

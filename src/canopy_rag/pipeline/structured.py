@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -24,6 +24,8 @@ class Calls:
     """Completed replies, repairs included (D15)."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost: float | None = None
+    """In the currency of `llm.price_in` and `llm.price_out`; None without prices."""
     fallbacks: tuple[Fallback, ...] = ()
     """At most one per decision; its stage is the name of the call."""
 
@@ -34,6 +36,12 @@ class Structured(Calls, Generic[T]):
 
     value: T | None
     """What the model decided; None if that could not be had: the caller takes the safe meaning."""
+
+
+def total_cost(costs: Iterable[float | None]) -> float | None:
+    """Return the sum of the costs that are known, or None if none is."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None
 
 
 async def ask(
@@ -76,6 +84,7 @@ async def ask(
         llm_calls=len(replies),
         prompt_tokens=sum(each.prompt_tokens for each in replies),
         completion_tokens=sum(each.completion_tokens for each in replies),
+        cost=total_cost(each.cost for each in replies),
         fallbacks=() if reason is None else (Fallback(stage=form.name, reason=reason),),
     )
 

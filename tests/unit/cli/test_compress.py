@@ -26,7 +26,7 @@ def test_each_line_gives_one_evidence_object_in_order(run) -> None:
     stdin = _line(query="apples", documents=[TEXT]) + _line(
         query="honey", documents=[TEXT, "Bees."]
     )
-    done = run("compress", "--json", "--encoder", "hashing", stdin=stdin)
+    done = run("compress", "--json", "--encoder", "hashing", "--select", "paper", stdin=stdin)
     assert done.code == 0
     first, second = _objects(done.out)
     assert first["items"][0]["query"] == "apples"
@@ -39,7 +39,7 @@ def test_a_bad_line_gives_an_error_in_its_place_and_1_at_the_end(run) -> None:
     stdin = (
         _line(query="apples", documents=[TEXT]) + "no json\n\n" + _line(query="x", documents=[TEXT])
     )
-    done = run("compress", "--json", "--encoder", "hashing", stdin=stdin)
+    done = run("compress", "--json", "--encoder", "hashing", "--select", "paper", stdin=stdin)
     assert done.code == 1
     first, second, third = _objects(done.out)
     assert first["items"]
@@ -89,7 +89,7 @@ def test_a_table_and_a_title_are_taken_as_documents(run) -> None:
         {"id": "note", "title": "A note", "text": TEXT},
     ]
     stdin = _line(query="Ada", documents=documents)
-    done = run("compress", "--json", "--encoder", "hashing", stdin=stdin)
+    done = run("compress", "--json", "--encoder", "hashing", "--select", "paper", stdin=stdin)
     items = done.json["items"]
     assert [(item["id"], item["modality"]) for item in items] == [
         ("people", "table"),

@@ -25,6 +25,7 @@ COMMANDS = (
     "demo",
     "datasets",
     "diagnose",
+    "train",
 )
 
 

@@ -13,7 +13,7 @@ def test_search_prints_the_evidence_object_and_nothing_else(run, index: str) -> 
 
 
 def test_people_get_titles_places_reasons_and_totals(run, index: str) -> None:
-    done = run("search", "when was Ada born in mathematics", "--index", index)
+    done = run("search", "when was Ada born in mathematics", "--index", index, "--select", "paper")
     assert done.code == 0
     assert "people.csv" in done.out
     assert "[1] row 1\n       Ada | 1815 | mathematics\n" in done.out

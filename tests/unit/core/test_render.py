@@ -178,8 +178,8 @@ def test_a_seeing_reader_gets_the_frames_of_the_kept_segments():
     item = video_item()
     parts = evidence(item, 4).parts(Style(media=True))
     assert parts[1:] == (
-        MediaPart(media="film.webm", time=20.0),
-        MediaPart(media="film.webm", time=40.0),
+        MediaPart(media="film.webm", time=20.0, width=4, height=2),
+        MediaPart(media="film.webm", time=40.0, width=4, height=2),
     )
     fragment = evidence(item, 4).fragments[0]
     assert fragment.media == "film.webm#t=12.5,75"

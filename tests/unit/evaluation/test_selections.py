@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from tests.property.strategies import scored_trees
 
 from canopy_rag.core.refine import refine
 from canopy_rag.core.trees import leaves, table_tree
-from canopy_rag.evaluation.selections import above, best_leaves, flat, methods, otsu, whole
+from canopy_rag.evaluation.selections import above, best_leaves, flat, methods, whole
 
 
 def scored(n_rows, *leaf_values):
@@ -55,33 +54,6 @@ def test_ties_go_to_the_earlier_leaf():
     nodes, values = scored(2, 0.5, 0.5)
     (kept,) = flat(1)([(nodes, values)])
     assert kept == {leaves(nodes)[0]}
-
-
-def slow_otsu(values):
-    """The definition, over every cut."""
-    best = (-1.0, values[0])
-    ordered = sorted(values)
-    for cut in range(1, len(ordered)):
-        low, high = ordered[:cut], ordered[cut:]
-        spread = len(low) * len(high) * (np.mean(high) - np.mean(low)) ** 2
-        if spread > best[0] + 1e-12:
-            best = (spread, ordered[cut])
-    return best[1]
-
-
-@given(st.lists(st.integers(-50, 50), min_size=2, max_size=12, unique=True))
-def test_otsu_equals_its_definition(values):
-    array = np.array(values, np.float64)
-    n_low = {cut: sum(value < cut for value in values) for cut in (otsu(array), slow_otsu(array))}
-    spreads = set()
-    for n in n_low.values():
-        low, high = np.sort(array)[:n], np.sort(array)[n:]
-        spreads.add(round(len(low) * len(high) * (high.mean() - low.mean()) ** 2, 6))
-    assert len(spreads) == 1
-
-
-def test_otsu_of_equal_values_is_that_value():
-    assert otsu(np.array([0.25, 0.25])) == 0.25
 
 
 @given(scored_trees())

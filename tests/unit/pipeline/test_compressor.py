@@ -5,19 +5,25 @@ from dataclasses import replace
 import pytest
 
 from canopy_rag.config import SelectConfig
+from canopy_rag.core.budget import fit
 from canopy_rag.core.evidence import Evidence, Meter
+from canopy_rag.core.refine import Refinement
 from canopy_rag.pipeline.compressor import add_round, explain
 from canopy_rag.pipeline.retrieve import Retriever
 from tests.unit.pipeline.conftest import ITEMS
 
 QUERY = "who created judo in 1882"
-REFINED = SelectConfig(min_tokens=0)
+REFINED = SelectConfig(min_tokens=0, select="paper")
 
 
 @pytest.fixture
 def explained(encoder, store):
     found, node_query = Retriever(encoder=encoder, store=store).retrieve(QUERY, 4)
-    return explain(found, node_query)
+    return explain(found, node_query, "paper")
+
+
+def fitted(evidence, settings):
+    return fit(evidence, settings.budget, settings.cap)
 
 
 def shown(evidence):
@@ -70,9 +76,11 @@ def test_little_evidence_is_passed_through_whole(explained):
 
 
 def test_only_what_does_not_fit_is_refined_when_needed(explained):
-    whole = add_round(Evidence(), explained, QUERY, replace(REFINED, when="needed", budget=1000))
+    loose = replace(REFINED, when="needed", budget=1000)
+    whole = fitted(add_round(Evidence(), explained, QUERY, loose), loose)
     assert whole.tokens == whole.tokens_full
-    tight = add_round(Evidence(), explained, QUERY, replace(REFINED, when="needed", budget=40))
+    narrow = replace(REFINED, when="needed", budget=40)
+    tight = fitted(add_round(Evidence(), explained, QUERY, narrow), narrow)
     assert tight.tokens <= 40
     assert "1882" in tight.text
 
@@ -83,7 +91,7 @@ def test_only_what_does_not_fit_is_refined_when_needed(explained):
 def test_the_budget_holds_and_never_empties(explained, cap, budget, numbered):
     settings = replace(REFINED, cap=cap, budget=budget)
     start = Evidence(meter=Meter(numbered=numbered))
-    evidence = add_round(start, explained, QUERY, settings)
+    evidence = fitted(add_round(start, explained, QUERY, settings), settings)
     assert 0 < evidence.tokens <= budget
 
 
@@ -91,7 +99,7 @@ def test_held_items_keep_their_first_regions_or_gain_the_new_ones(encoder, store
     first = add_round(Evidence(), explained, QUERY, REFINED)
     follow_up = "what colour is the uniform"
     found, node_query = Retriever(encoder=encoder, store=store).retrieve(follow_up, 4)
-    again = explain(found, node_query)
+    again = explain(found, node_query, "paper")
     kept = add_round(first, again, follow_up, REFINED, number=2)
     assert kept.text == first.text
     united = add_round(first, again, follow_up, replace(REFINED, repeat="union"), number=2)
@@ -103,3 +111,25 @@ def test_retrieval_can_be_held_to_modalities(encoder, store):
     retriever = Retriever(encoder=encoder, store=store)
     found, _ = retriever.retrieve("judo", 4, ["table"])
     assert [each.item.modality for each in found] == ["table"]
+
+
+def test_a_table_needed_whole_is_shown_even_if_nothing_in_it_stands_out(encoder, store):
+    found, node_query = Retriever(encoder=encoder, store=store).retrieve(QUERY, 4)
+    explained = explain(found, node_query, "set")
+    table = next(each for each in explained if each.found.item.modality == "table")
+    nothing = replace(table, refinement=Refinement((), {0: "drop"}))
+    rest = [nothing if each is table else each for each in explained]
+    evidence = add_round(
+        Evidence(), rest, QUERY, replace(REFINED, select="set"), aggregate={table.found.item.id}
+    )
+    assert shown(evidence)["medals.csv"].kept == (0,)
+    assert table.found.item.id not in {each.item_id for each in evidence.left_out}
+
+
+def test_an_item_left_out_in_two_rounds_is_named_once(encoder, store):
+    settings = replace(REFINED, select="set")
+    found, node_query = Retriever(encoder=encoder, store=store).retrieve(QUERY, 4)
+    explained = explain(found, node_query, "set")
+    first = add_round(Evidence(), explained, QUERY, settings)
+    second = add_round(first, explained, QUERY, settings, number=2)
+    assert second.left_out == first.left_out != ()

@@ -27,7 +27,7 @@ def loop(encoder, store):
             retriever=Retriever(encoder=encoder, store=store),
             reader=reader,
             retrieval=RetrievalConfig(k=3),
-            selection=SelectConfig(min_tokens=0, **selection),
+            selection=SelectConfig(min_tokens=0, select="paper", **selection),
             meter=Meter(count=encoder.count_tokens),
         )
 

@@ -69,7 +69,7 @@ def looping(encoder):
             router=ModalityRouter(llm=llm) if router else None,
             classifier=llm,
             retrieval=RetrievalConfig(k=k, rounds=rounds, **retrieval),
-            selection=selection or SelectConfig(min_tokens=0),
+            selection=selection or SelectConfig(min_tokens=0, select="paper"),
             meter=Meter(count=encoder.count_tokens),
         )
 
@@ -149,7 +149,7 @@ async def test_held_items_keep_their_regions_or_gain_new_ones(looping):
     kept = await looping(script(*replies)).answer(QUESTION)
     assert kept.stop == "nothing_new"
     assert "uniform is white" not in kept.evidence.text
-    selection = SelectConfig(min_tokens=0, repeat="union")
+    selection = SelectConfig(min_tokens=0, select="paper", repeat="union")
     united = await looping(script(*replies), selection=selection).answer(QUESTION)
     assert united.stop == "last_round"
     assert "1882" in united.evidence.text
@@ -180,7 +180,12 @@ async def test_every_query_is_routed_and_each_corpus_gives_k_items(looping):
     route = json.dumps({"modalities": ["text", "image"]})
     table_only = json.dumps({"modalities": ["table"]})
     llm = script(
-        route, missing("name of the sport: Douillet"), table_only, NOT_AGGREGATE, ENOUGH, "Judo [3]."
+        route,
+        missing("name of the sport: Douillet"),
+        table_only,
+        NOT_AGGREGATE,
+        ENOUGH,
+        "Judo [3].",
     )
     answer = await looping(llm, router=True).answer(QUESTION)
     llm.assert_done()
@@ -218,7 +223,9 @@ async def test_a_failing_critic_stops_retrieval_and_the_reader_answers(looping):
 
 async def test_a_budget_holds_over_all_rounds_and_what_it_leaves_out_is_not_held(looping):
     llm = script(NOT_AGGREGATE, missing(FOLLOW_UP), missing(COLOUR), "White.")
-    loop = looping(llm, selection=SelectConfig(min_tokens=0, budget=16, repeat="union"), k=2)
+    loop = looping(
+        llm, selection=SelectConfig(min_tokens=0, select="paper", budget=16, repeat="union"), k=2
+    )
     answer = await loop.answer(QUESTION)
     assert 0 < answer.evidence.tokens <= 16
     for entry in answer.evidence.entries:
