@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,9 +15,16 @@ from canopy_rag.cli.output import Output
 from canopy_rag.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from canopy_rag.config import Config, EncoderConfig
+    from canopy_rag.core.protocols import Encoder as Encode
+    from canopy_rag.core.types import Item
+    from canopy_rag.core.vectors import NodeVectors
+    from canopy_rag.store import LanceStore
+    from canopy_rag.training.data import Source
     from canopy_rag.training.loop import OnProgress, Progress
     from canopy_rag.training.recipe import Kind as KindOf
     from canopy_rag.training.recipe import Recipe
+    from canopy_rag.training.run import Job
 
 _RECIPE = "Recipe (unset: the preset's)"
 LINES_EVERY = 25
@@ -76,6 +83,16 @@ Preset = Annotated[
         show_default=False,
     ),
 ]
+OfIndex = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        metavar="DIR",
+        help="For maps: an index whose vectors are learned from as they are. The gold of your own "
+        "questions then names items by their ids in it.",
+        show_default=False,
+    ),
+]
 Fresh = Annotated[
     bool,
     typer.Option(
@@ -107,6 +124,15 @@ Loss = Annotated[
 Precision = Annotated[
     Literal["fp32", "bf16"] | None, _recipe_option("--precision", "Of matrix products.")
 ]
+Recompute = Annotated[
+    bool,
+    typer.Option(
+        "--recompute",
+        metavar=FLAG,
+        help="Of qwen3-vl: compute inner states twice instead of keeping them, to save memory.",
+        rich_help_panel=_RECIPE,
+    ),
+]
 EvaluateEvery = Annotated[
     int | None,
     _recipe_option(
@@ -131,6 +157,7 @@ def train(
     mode: Mode = None,
     kind: Kind = None,
     preset: Preset = None,
+    index: OfIndex = None,
     split: Split = "train",
     limit: Limit = None,
     fresh: Fresh = False,
@@ -141,6 +168,7 @@ def train(
     rank: Rank = None,
     loss: Loss = None,
     precision: Precision = None,
+    recompute: Recompute = False,
     evaluate_every: EvaluateEvery = None,
     patience: Patience = None,
     sides: Sides = None,
@@ -156,6 +184,7 @@ def train(
     never touched. A run that was interrupted goes on when the command is given again.
     """
     from canopy_rag.training.processes import is_first_process
+    from canopy_rag.training.run import train as run
 
     output = Output(as_json=as_json, quiet=quiet or not is_first_process())
     flags = {"encoder.name": encoder, "encoder.mode": mode}
@@ -172,6 +201,7 @@ def train(
             "rank": rank,
             "reduction": loss,
             "precision": precision,
+            "recompute": recompute or None,
             "evaluate_every": evaluate_every,
             "patience": patience,
             "sides": sides,
@@ -182,13 +212,17 @@ def train(
         raise ConfigError(f"--limit must be at least 1, got {limit}")
     if split == "test":
         raise ConfigError("--split test: the test part is for testing alone; train on `train`")
-    body = _run(benchmark, out, config, recipe, output, split=split, limit=limit, fresh=fresh)
+    if index is not None and recipe.kind != "map":
+        raise ConfigError("--index is for maps, which learn from stored vectors; add --kind map")
+    job = _job(benchmark, out, config, recipe, output, index=index, split=split, limit=limit)
+    with _progress(output) as on_progress:
+        body = run(replace(job, fresh=fresh), on_progress=on_progress, note=output.note)
     if not is_first_process():
         return
     if as_json:
         output.json({"out": str(out), **body})
         return
-    _show(output, out, config.encoder.name, body)
+    _show(output, out, job.encoder.name, body)
 
 
 def _recipe(name: str, kind: KindOf | None, preset: str | None, given: Mapping[str, Any]) -> Recipe:
@@ -200,42 +234,77 @@ def _recipe(name: str, kind: KindOf | None, preset: str | None, given: Mapping[s
     return replace(recipe, **changes)
 
 
-def _run(
-    places: list[str],
+def _job(
+    places: Sequence[str],
     out: Path,
-    config: Any,
+    config: Config,
     recipe: Recipe,
     output: Output,
     *,
+    index: str | None,
     split: Literal["train", "validation"],
     limit: int | None,
-    fresh: bool,
-) -> dict[str, Any]:
+) -> Job:
     from canopy_rag.datasets.registry import parse_place
     from canopy_rag.pipeline import factory
     from canopy_rag.training.data import read_source
     from canopy_rag.training.folder import check_out
     from canopy_rag.training.run import Job
-    from canopy_rag.training.run import train as run
 
     check_out(out)
+    opened = None if index is None else _opened(Path(index), config)
     splitter = factory.build_options(config.ingest).splitter
-    parts: tuple[Literal["train", "validation"], ...] = ("train", "validation")
     sources = [
-        read_source(found, folder, splitter, parts=parts, limit=limit)
+        read_source(
+            found,
+            folder,
+            splitter,
+            parts=("train", "validation"),
+            limit=limit,
+            index=None if opened is None else opened.items,
+        )
         for found, folder in map(parse_place, places)
     ]
-    for source in sources:
-        n = {part: len(questions) for part, questions in source.parts.items()}
-        output.note(
-            f"{source.loaded.name}: {n[split]:,} questions to learn from"
-            + (f", {n['validation']:,} to judge by" if split != "validation" else "")
-        )
-    job = Job(
-        encoder=config.encoder, sources=sources, out=out, recipe=recipe, part=split, fresh=fresh
+    _tell(output, sources, split)
+    return Job(
+        encoder=config.encoder if opened is None else opened.settings,
+        sources=sources,
+        out=out,
+        recipe=recipe,
+        part=split,
+        built=None if opened is None else opened.encoder,
+        stored=None if opened is None else opened.vectors,
     )
-    with _progress(output) as on_progress:
-        return run(job, on_progress=on_progress, note=output.note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An index that a map is learned from."""
+
+    store: LanceStore
+    encoder: Encode
+    settings: EncoderConfig
+
+    def items(self, item_ids: Sequence[str]) -> dict[str, Item]:
+        return {key: item for key, (item, _) in self.store.vectors(item_ids).items()}
+
+    def vectors(self, item_ids: Sequence[str]) -> dict[str, NodeVectors]:
+        return {key: nodes for key, (_, nodes) in self.store.vectors(item_ids).items()}
+
+
+def _opened(path: Path, config: Config) -> _Opened:
+    from canopy_rag.pipeline import factory
+
+    store, encoder = factory.open_store(path, config, create=False)
+    settings = factory.encoder_settings(config, store.fingerprint, store.adapter)
+    return _Opened(store, encoder, settings)
+
+
+def _tell(output: Output, sources: Sequence[Source], split: str) -> None:
+    for source in sources:
+        n = {str(part): len(questions) for part, questions in source.parts.items()}
+        judged = f", {n['validation']:,} to judge by" if split != "validation" else ""
+        output.note(f"{source.loaded.name}: {n[split]:,} questions to learn from{judged}")
 
 
 def _show(output: Output, out: Path, name: str, body: Mapping[str, Any]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from canopy_rag.core.protocols import SentenceSplitter
 from canopy_rag.core.questions import GoldSpan, Question
@@ -31,7 +32,8 @@ class _Gold:
     """An entry of a question's `gold`."""
 
     record: Record
-    uri: str
+    key: str
+    """Of its item."""
 
     @property
     def hop(self) -> int | None:
@@ -47,17 +49,52 @@ def load(folder: Path, splitter: SentenceSplitter) -> Loaded:
     Raises:
         DataError: If there is no such file or no question in it, or naming file, line and field.
     """
+    files = _files(folder)
+    entries = _entries(files, folder, lambda name: document_uri(_NAME, name))
+    wanted = {each.key for _, gold in entries for each in gold}
+    homes = _check_items(files, splitter, wanted)
+    return _loaded(entries, homes, lambda: _items(files, splitter))
+
+
+def load_over(folder: Path, items: Callable[[Sequence[str]], Mapping[str, Item]]) -> Loaded:
+    """Read questions whose gold names items of an index by their ids there.
+
+    Args:
+        folder: As for `load`; lines without `question` are passed over.
+        items: Returns those of some ids that are there.
+
+    Raises:
+        DataError: As `load`.
+    """
+    entries = _entries(_files(folder), folder, lambda name: name)
+    homes = items(sorted({each.key for _, gold in entries for each in gold}))
+    return _loaded(entries, homes, lambda: iter(homes.values()))
+
+
+_Entries: TypeAlias = Sequence[tuple[Record, Sequence["_Gold"]]]
+
+
+def _files(folder: Path) -> list[Path]:
     files = [folder] if folder.is_file() else found_files(folder, "*.jsonl")
     if not files:
         raise nothing_found(_NAME, folder, ["*.jsonl"])
+    return files
+
+
+def _entries(files: Sequence[Path], folder: Path, key: Callable[[str], str]) -> _Entries:
+    """Return the questions with their gold, whose items are named by `key` of the written name."""
     entries = [
-        (record, [_gold_entry(part) for part in _gold_parts(record)])
+        (record, [_gold_entry(part, key) for part in _gold_parts(record)])
         for record in _lines(files, are_questions=True)
     ]
     if not entries:
         raise nothing_found(_NAME, folder, ["a *.jsonl file with a line that has 'question'"])
-    wanted = {each.uri for _, gold in entries for each in gold}
-    homes = _check_items(files, splitter, wanted)
+    return entries
+
+
+def _loaded(
+    entries: _Entries, homes: Mapping[str, Item], items: Callable[[], Iterator[Item]]
+) -> Loaded:
     keeping = Keeping()
     n_without = 0
     for record, gold in entries:
@@ -70,9 +107,9 @@ def load(folder: Path, splitter: SentenceSplitter) -> Loaded:
         except _NotLocatedError as error:
             keeping.omit(question_id, str(error))
             continue
-        keeping.keep(_question(question_id, record, spans, [each.uri for each in gold]))
+        keeping.keep(_question(question_id, record, spans, [each.key for each in gold]))
     notes = [f"{NO_GOLD} ({n_without:,})"] if n_without else []
-    return keeping.loaded(_NAME, lambda: _items(files, splitter), notes)
+    return keeping.loaded(_NAME, items, notes)
 
 
 def _lines(files: Sequence[Path], *, are_questions: bool) -> Iterator[Record]:
@@ -107,21 +144,21 @@ def _gold_parts(record: Record) -> list[Record]:
     return record.parts("gold") if record.fields.get("gold") is not None else []
 
 
-def _gold_entry(part: Record) -> _Gold:
+def _gold_entry(part: Record, key: Callable[[str], str]) -> _Gold:
     name = part.fields.get("item")
     as_id = Record(part.path, part.where, {"id": name})
     if name is None:
         raise part.error("the field 'item' is missing")
-    return _Gold(part, document_uri(_NAME, identity(as_id)))
+    return _Gold(part, key(identity(as_id)))
 
 
-def _spans(gold: _Gold, homes: dict[str, Item]) -> list[GoldSpan]:
+def _spans(gold: _Gold, homes: Mapping[str, Item]) -> list[GoldSpan]:
     """Return the places of one entry in its item.
 
     Raises:
         _NotLocatedError: If there is none.
     """
-    item = homes.get(gold.uri)
+    item = homes.get(gold.key)
     if item is None:
         raise _NotLocatedError(NO_ITEM)
     record = gold.record

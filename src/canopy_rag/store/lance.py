@@ -18,9 +18,16 @@ from numpy.typing import NDArray
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Entry, Fingerprint, Found
 from canopy_rag.core.types import MODALITIES, Item, Modality
+from canopy_rag.core.vectors import NodeVectors
 from canopy_rag.store.catalog import Catalog
 from canopy_rag.store.location import IndexMeta, LocalFolder
-from canopy_rag.store.rows import ITEM_COLUMNS, from_utf8, to_items
+from canopy_rag.store.rows import (
+    ITEM_COLUMNS,
+    VECTOR_COLUMNS,
+    from_utf8,
+    to_items,
+    to_node_vectors,
+)
 from canopy_rag.store.searching import choose, fetch
 from canopy_rag.store.spool import Spool
 from canopy_rag.store.table import ItemTable, MemoryLimits
@@ -221,6 +228,15 @@ class LanceStore:
                     "removed or replaced: search again"
                 )
         return [there[item_id] for item_id in item_ids]
+
+    def vectors(self, item_ids: Collection[str]) -> dict[str, tuple[Item, NodeVectors]]:
+        """Return those of some items that are there, with their node vectors, by id."""
+        there: dict[str, tuple[Item, NodeVectors]] = {}
+        for corpus, table in self._catalog.tables().items():
+            rows = table.by_ids(set(item_ids), [*ITEM_COLUMNS, *VECTOR_COLUMNS])
+            pairs = zip(to_items(rows, corpus), to_node_vectors(rows), strict=True)
+            there.update((item.id, (item, nodes)) for item, nodes in pairs)
+        return there
 
     def count(self) -> dict[str, int]:
         """Return the number of items: `total`, then by modality."""

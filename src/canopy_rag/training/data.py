@@ -16,6 +16,7 @@ from canopy_rag.core.types import Item
 from canopy_rag.datasets.base import Benchmark, Loaded
 from canopy_rag.datasets.frozen import standard_split
 from canopy_rag.datasets.instances import gold_items, instances_digest, question_instances
+from canopy_rag.datasets.jsonl import load_over
 from canopy_rag.datasets.registry import load
 from canopy_rag.datasets.splits import Part
 
@@ -103,6 +104,7 @@ def read_source(
     *,
     parts: Sequence[Part],
     limit: int | None = None,
+    index: Callable[[Sequence[str]], Mapping[str, Item]] | None = None,
 ) -> Source:
     """Read a benchmark and the gold items of some parts of its questions.
 
@@ -112,6 +114,8 @@ def read_source(
         splitter: Finds sentences where the benchmark does not give them.
         parts: As frozen, else by the seeded rule (P16); never `test`.
         limit: Most questions of each part, in the order of a hash of their ids; None: all.
+        index: Returns those items of some ids that an index holds; then the gold of own questions
+            names items by their ids there.
 
     Raises:
         ConfigError: If a part is the test part: nobody trains on that.
@@ -120,7 +124,10 @@ def read_source(
     """
     if "test" in parts:
         raise ConfigError("the test part is for testing alone; train on `train`")
-    loaded = load(benchmark.name, folder, splitter)
+    if index is not None and benchmark.name in OWN:
+        loaded = load_over(folder, index)
+    else:
+        loaded = load(benchmark.name, folder, splitter)
     if benchmark.name in OWN:
         check_own(loaded)
     split = standard_split(loaded)

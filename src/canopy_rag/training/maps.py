@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 from canopy_rag._optional import require
 from canopy_rag.core.errors import EncodeError, ModelError
 from canopy_rag.core.protocols import Encoder
-from canopy_rag.core.types import Item
 from canopy_rag.core.vectors import NodeVectors, node_matrix
 from canopy_rag.training.batches import n_steps, step_batch
 from canopy_rag.training.data import Example
@@ -27,6 +27,7 @@ from canopy_rag.training.loop import Fitted, OnProgress, Progress, factor, n_rig
 from canopy_rag.training.loss import Pairs, gradient, instance_losses, moved, pairs
 from canopy_rag.training.recipe import Recipe
 
+Stored: TypeAlias = Callable[[Sequence[str]], Mapping[str, NodeVectors]]
 TENSORS = "map.safetensors"
 Floats = NDArray[np.float32]
 ENCODED_AT_ONCE = 64
@@ -51,35 +52,31 @@ class Known:
 def known(
     examples: Sequence[Example],
     encoder: Encoder,
-    stored: Callable[[Sequence[Item]], list[NodeVectors]] | None = None,
-    advance: Callable[[int, int], None] | None = None,
+    stored: Stored | None = None,
 ) -> list[Known]:
     """Return examples with their vectors.
 
     Args:
         examples: Questions with an item each.
-        encoder: Encodes the queries, and the items unless they are stored.
-        stored: Returns the node vectors of items that an index holds already.
-        advance: Called with the number of items done and of all.
+        encoder: Encodes the queries, and the items that are not stored.
+        stored: Returns the node vectors of those items of some ids that an index holds already.
 
     Raises:
         EncodeError: Naming an item or question whose vectors have other dimensions than the
             encoder's, or are no numbers.
     """
     dim = encoder.fingerprint.dim
-    items = list({each.item.id: each.item for each in examples}.values())
-    nodes: dict[str, Floats] = {}
-    for start in range(0, len(items), ENCODED_AT_ONCE):
-        group = items[start : start + ENCODED_AT_ONCE]
-        vectors = (
-            [each.nodes for each in encoder.encode_items(group)]
-            if stored is None
-            else stored(group)
-        )
-        for item, each in zip(group, vectors, strict=True):
-            nodes[item.id] = _checked(item.id, _unit(node_matrix(item.nodes, each)), dim)
-        if advance is not None:
-            advance(len(nodes), len(items))
+    items = {each.item.id: each.item for each in examples}
+    vectors = dict(stored(list(items))) if stored is not None else {}
+    missing = [item for item_id, item in items.items() if item_id not in vectors]
+    for start in range(0, len(missing), ENCODED_AT_ONCE):
+        group = missing[start : start + ENCODED_AT_ONCE]
+        for item, each in zip(group, encoder.encode_items(group), strict=True):
+            vectors[item.id] = each.nodes
+    nodes = {
+        item_id: _checked(item_id, _unit(node_matrix(item.nodes, vectors[item_id])), dim)
+        for item_id, item in items.items()
+    }
     queries = list(dict.fromkeys(each.query for each in examples))
     rows = encoder.encode_queries(queries).node if queries else np.zeros((0, dim), np.float32)
     by_query = dict(zip(queries, rows, strict=True))

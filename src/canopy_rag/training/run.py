@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.protocols import Encoder
-from canopy_rag.core.types import Item
-from canopy_rag.core.vectors import NodeVectors
 from canopy_rag.datasets.splits import Part
 from canopy_rag.encoders.names import parse
 from canopy_rag.pipeline import factory
@@ -31,15 +29,16 @@ from canopy_rag.training.folder import (
     manifest,
     write_folder,
 )
-from canopy_rag.training.maps import fit_maps, known
+from canopy_rag.training.maps import Stored, fit_maps, known
 from canopy_rag.training.recipe import MAP, MINILM, PAPER, Kind, Recipe
 
 if TYPE_CHECKING:
     from canopy_rag.training.loop import Fitted, OnProgress
     from canopy_rag.training.trainable import Trainable
 
+TRAINABLE = ("minilm", "qwen3-vl")
+"""Encoders whose weights can be trained; maps work for all."""
 Note = Callable[[str], None]
-Stored = Callable[[Sequence[Item]], list[NodeVectors]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +53,10 @@ class Job:
     """Which part is learned; `validation` decides unless it is the one that is learned."""
     fresh: bool = False
     """Begin anew where an unfinished run of the same place is found."""
+    built: Encoder | None = None
+    """The encoder as an index uses it, for a map; None: as the settings have it."""
     stored: Stored | None = None
-    """Node vectors that an index holds already, for maps."""
+    """Node vectors that the index holds already, for a map."""
 
 
 def train(
@@ -74,6 +75,8 @@ def train(
         ModelError: If the loss is not a number. Nothing was written then.
     """
     check_out(job.out)
+    if job.recipe.kind != "map":
+        _check_trainable(job.encoder.name)
     if parse(job.encoder.name).adapter is not None:
         raise ConfigError(
             f"encoder {job.encoder.name!r}: an adapter is trained on an encoder without one; leave "
@@ -117,9 +120,18 @@ def build_trainable(config: EncoderConfig, recipe: Recipe) -> Trainable:
         encoder = factory.build_encoder(config)
         if isinstance(encoder, Qwen3VL):
             return Qwen3VLBackbone(encoder, recipe)
-    raise ConfigError(
-        f"encoder {config.name!r}: its weights cannot be trained here; train a map on its vectors "
-        "with --kind map, which works for every encoder"
+    raise _not_trainable(config.name)
+
+
+def _check_trainable(name: str) -> None:
+    if parse(name).scheme not in TRAINABLE:
+        raise _not_trainable(name)
+
+
+def _not_trainable(name: str) -> ConfigError:
+    return ConfigError(
+        f"encoder {name!r}: its weights cannot be trained here; train a map on its vectors with "
+        "--kind map, which works for every encoder"
     )
 
 
@@ -166,7 +178,7 @@ def _train_model(
 def _train_maps(
     job: Job, learned: Portion, judged: Portion | None, on_progress: OnProgress | None
 ) -> dict[str, Any]:
-    encoder: Encoder = factory.build_encoder(job.encoder)
+    encoder = job.built or factory.build_encoder(job.encoder)
     vectors = known(learned.examples, encoder, job.stored)
     others = known(judged.examples, encoder, job.stored) if judged is not None else []
     maps, fitted = fit_maps(vectors, others, job.recipe, on_progress)

@@ -81,6 +81,14 @@ def test_what_was_trained_is_what_the_encoder_applies(vectors, others, judged, t
     assert again.similarities(others[0]) == pytest.approx(maps.similarities(others[0]))
 
 
+def stored_by(portion):
+    """All items' vectors, as an index holds them."""
+    items = {each.item.id: each.item for each in portion.examples}
+    vectors = HashingEncoder().encode_items(list(items.values()))
+    by_id = {item_id: each.nodes for item_id, each in zip(items, vectors, strict=True)}
+    return lambda ids: {item_id: by_id[item_id] for item_id in ids}
+
+
 def test_stored_vectors_are_used_and_nothing_is_encoded_again(learned):
     class QueriesAlone(HashingEncoder):
         def encode_items(self, items):
@@ -90,31 +98,24 @@ def test_stored_vectors_are_used_and_nothing_is_encoded_again(learned):
     found = known(
         learned.examples,
         QueriesAlone(),
-        stored=lambda items: [each.nodes for each in plain.encode_items(items)],
+        stored=stored_by(learned),
     )
     for one, two in zip(found, known(learned.examples, plain), strict=True):
         assert np.array_equal(one.nodes, two.nodes)
 
 
 def test_vectors_of_other_dimensions_name_their_item(learned):
-    def stored(items):
-        vectors = [each.nodes for each in HashingEncoder().encode_items(items)]
-        vectors[1] = NodeVectors(rows=np.ones((len(items[1].nodes), 32), np.float32))
-        return vectors
-
-    bad = list({each.item.id: each.item for each in learned.examples})[1]
-    with pytest.raises(EncodeError, match=f"{bad}.*32 dimensions, the encoder's have 64"):
-        known(learned.examples, HashingEncoder(), stored=stored)
+    bad = learned.examples[1].item
+    small = NodeVectors(rows=np.ones((len(bad.nodes), 32), np.float32))
+    with pytest.raises(EncodeError, match=f"{bad.id}.*32 dimensions, the encoder's have 64"):
+        known(learned.examples, HashingEncoder(), stored=lambda ids: {bad.id: small})
 
 
 def test_vectors_that_are_no_numbers_name_their_item(learned):
-    def stored(items):
-        return [
-            NodeVectors(rows=np.full((len(item.nodes), 64), np.nan, np.float32)) for item in items
-        ]
-
-    with pytest.raises(EncodeError, match=learned.examples[0].item.id):
-        known(learned.examples, HashingEncoder(), stored=stored)
+    bad = learned.examples[1].item
+    broken = NodeVectors(rows=np.full((len(bad.nodes), 64), np.nan, np.float32))
+    with pytest.raises(EncodeError, match=bad.id):
+        known(learned.examples, HashingEncoder(), stored=lambda ids: {bad.id: broken})
 
 
 def test_a_loss_that_is_no_number_names_its_instances(vectors):
