@@ -143,7 +143,7 @@ def measure(store: LanceStore, encoder: Encoder, n_queries: int, k: int) -> dict
         started = time.perf_counter()
         vectors = watch.time("embed the query", lambda: encoder.encode_queries([query]))
         found = watch.time("store", lambda: store.search(vectors.retrieval[0], k))
-        explained = watch.time("refine", lambda: explain(found, vectors.node[0]))
+        explained = watch.time("refine", lambda: explain(found, vectors.node[0], settings.select))
         watch.time(
             "evidence", lambda: add_round(Evidence(meter=meter), explained, query, settings).text
         )
