@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from canopy_rag.core.node_text import node_text
+from canopy_rag.core.prompts import neutral
 from canopy_rag.core.protocols import MediaPlace
 from canopy_rag.core.types import ImagePayload, Item, Modality, Node, VideoPayload
 from canopy_rag.encoders.model import TokenModel
@@ -196,7 +197,7 @@ class Inputs:
         if not text.isascii():  # unpaired surrogates of undecodable bytes are no text
             text = text.encode("utf-8", "replace").decode("utf-8")
         # Servers read control tokens in texts as such: a document could end its own message.
-        return text.replace("<|", "< |") if self._options.is_chat else text
+        return neutral(text) if self._options.is_chat else text
 
     def _cut(self, text: str, max_tokens: int) -> str:
         """Return the beginning of a text that has about so many tokens at most.
