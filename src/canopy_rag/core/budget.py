@@ -68,7 +68,8 @@ def never_longer(shown: Shown, meter: Meter) -> Shown:
     """
     if shown.kept == (0,):
         return shown
-    if not (meter.numbered or shown.item.modality == "video"):
+    numbers_more = meter.numbered and len(shown.kept) > 1  # the whole item has a number too
+    if not numbers_more and shown.item.modality != "video":
         return shown
     whole = replace(shown, kept=(0,), why="whole")
     if _count(shown, meter) >= _count(whole, meter):
