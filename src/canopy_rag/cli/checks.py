@@ -138,8 +138,8 @@ def _weights(config: Config) -> str:
 
     if config.encoder.weights is not None:
         return f"weights in {config.encoder.weights}"
-    if config.encoder.name != "minilm":
-        return "no weights"
+    if config.encoder.name.partition("+")[0] != "minilm":
+        return "with weights of its own"
     if locate.PACKED.is_file():
         return "weights carried by the package"
     return f"weights of the package {locate.PACKAGE}"

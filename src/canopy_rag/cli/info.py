@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from canopy_rag.cli.options import Debug, IndexFolder, Json, Offline, Quiet, settings
 from canopy_rag.cli.output import Output
 from canopy_rag.cli.wording import size
@@ -34,9 +36,16 @@ def info(
         ("nodes", f"{about['nodes']:,}"),
         ("size", size(about["bytes"])),
         ("encoder", str(about["encoder"])),
+        ("pixels of", _pixels(about["embedded"])),
         ("format", str(about["format_version"])),
         ("digest", str(about["digest"])),
     ]
     output.show(*columns([(Text(name, "bold"), Text(value)) for name, value in rows]))
     if not about["items"]["total"]:
         output.note("It is empty. Fill it with: canopy index FOLDER")
+
+
+def _pixels(embedded: Mapping[str, str]) -> str:
+    """Say which modalities were embedded from their pixels."""
+    seen = [modality for modality, how in embedded.items() if how == "media"]
+    return ", ".join(seen) or "nothing: images and videos are found by their text"

@@ -87,7 +87,8 @@ Encoder = Annotated[
     typer.Option(
         "--encoder",
         metavar="NAME",
-        help="Encoder, such as minilm, the embedded default.",
+        help="Encoder: minilm (the embedded default), qwen3-vl, hf:MODEL or http:URL#MODEL; +DIR "
+        "adds an adapter.",
         rich_help_panel=_SETTINGS,
         show_default=False,
     ),

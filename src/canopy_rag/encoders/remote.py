@@ -122,14 +122,13 @@ class EmbeddingServer:
         halt = threading.Event()
         if len(asks) <= 1:
             return [self._vectors(ask, halt) for ask in asks]
-        with ThreadPoolExecutor(min(self._max_in_flight, len(asks))) as pool:
+        pool = ThreadPoolExecutor(min(self._max_in_flight, len(asks)))
+        try:
             running = [pool.submit(self._vectors, ask, halt) for ask in asks]
-            try:
-                return [each.result() for each in running]
-            except BaseException:
-                halt.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            return [each.result() for each in running]
+        finally:  # nobody waits for requests whose answers are no longer wanted
+            halt.set()
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _vectors(self, ask: Ask, halt: threading.Event) -> Floats:
         return self._part(ask, 0, len(ask.names), halt, self._max_retries)

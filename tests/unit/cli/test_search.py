@@ -118,6 +118,7 @@ def test_explain_takes_one_item(run, index: str) -> None:
 
 def test_info_tells_what_the_index_holds(run, index: str) -> None:
     about = run("info", "--index", index, "--json").json
+    assert about["embedded"]["image"] == "text"
     assert about["items"] == {"total": 2, "text": 1, "table": 1, "image": 0, "video": 0}
     assert about["encoder"] == "hashing"
     done = run("info", "--index", index)
