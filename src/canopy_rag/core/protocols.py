@@ -6,6 +6,7 @@ cheap: weights and files load on first use.
 
 from __future__ import annotations
 
+import re
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -16,7 +17,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -47,6 +48,19 @@ class SentenceSplitter(Protocol):
         ...
 
 
+_IN_A_FOLDER = re.compile(r"(hf|qwen3-vl):(/|[A-Za-z]:[/\\]).*", re.DOTALL)
+
+
+def placeless(model: str) -> str:
+    """Return the name of an encoder without the folder that its files are in.
+
+    >>> placeless("qwen3-vl:/models/tuned"), placeless("hf:owner/model")
+    ('qwen3-vl:', 'hf:owner/model')
+    """
+    found = _IN_A_FOLDER.fullmatch(model)
+    return model if found is None else f"{found[1]}:"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
     """What vectors depend on; an index stores it and refuses queries encoded otherwise."""
@@ -60,6 +74,15 @@ class Fingerprint:
     instruction: str
     """What is put before queries; empty when nothing is."""
     dim: int
+
+    def agrees(self, other: Fingerprint) -> bool:
+        """Return whether vectors of both may be compared: all is equal but for folders.
+
+        A model in a folder is known by the checksum of its files; the folder may have moved.
+        """
+        return replace(self, model=placeless(self.model)) == replace(
+            other, model=placeless(other.model)
+        )
 
 
 @runtime_checkable

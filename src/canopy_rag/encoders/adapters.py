@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from canopy_rag.core.errors import ConfigError
-from canopy_rag.core.protocols import Fingerprint
+from canopy_rag.core.protocols import Fingerprint, placeless
 from canopy_rag.encoders.locate import read_tensors, tensor_names
 from canopy_rag.encoders.quantize import Floats
 
@@ -129,8 +129,8 @@ def check_base(adapter: Adapter, fingerprint: Fingerprint) -> None:
     """
     trained = f"{adapter.base_model!r} (revision {adapter.base_revision!r}, mode {adapter.mode!r})"
     used = f"{fingerprint.model!r} (revision {fingerprint.revision!r}, mode {fingerprint.mode!r})"
-    wanted = (adapter.base_model, adapter.base_revision, adapter.mode)
-    if wanted != (fingerprint.model, fingerprint.revision, fingerprint.mode):
+    wanted = (placeless(adapter.base_model), adapter.base_revision, adapter.mode)
+    if wanted != (placeless(fingerprint.model), fingerprint.revision, fingerprint.mode):
         raise ConfigError(
             f"adapter {str(adapter.folder)!r} was trained on the encoder {trained}, not on {used}; "
             "use it with that one, or train one on this"

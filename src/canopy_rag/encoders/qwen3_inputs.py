@@ -111,7 +111,7 @@ class Inputs:
     """Builds readings and batches for one checkpoint.
 
     Args:
-        folder: Of the checkpoint: tokenizer.json, preprocessor_config.json, a chat template.
+        folder: Of the checkpoint: tokenizer, settings for pictures, a chat template.
         config: The checkpoint's configuration.
         budgets: Limits of one input.
 
@@ -368,8 +368,9 @@ def _picture_processor(folder: Path) -> tuple[Any, Any]:
             f"{FEATURE} needs transformers 5 or newer, found {transformers.__version__}. "
             f"Run: pip install -U 'canopy-rag[{EXTRA}]'"
         ) from error
-    if not (folder / "preprocessor_config.json").is_file():
-        raise ConfigError(f"encoder model {str(folder)!r}: it has no preprocessor_config.json")
+    names = ("preprocessor_config.json", "processor_config.json")  # older and newer files
+    if not any((folder / name).is_file() for name in names):
+        raise ConfigError(f"encoder model {str(folder)!r}: it has no {names[0]}")
     return module.Qwen2VLImageProcessorPil.from_pretrained(str(folder)), module.smart_resize
 
 

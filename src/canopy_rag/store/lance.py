@@ -166,7 +166,7 @@ class LanceStore:
         Raises:
             StoreError: Naming both encoders and the remedy.
         """
-        if fingerprint != self._meta.encoder:
+        if not fingerprint.agrees(self._meta.encoder):
             raise StoreError(
                 f"the index in {str(self._folder)!r} holds vectors of the encoder "
                 f"{_named(self._meta.encoder)}, not of {_named(fingerprint)}; use that encoder, or "

@@ -31,7 +31,7 @@ class MemoryStore:
 
     def check(self, fingerprint: Fingerprint) -> None:
         """Raise a `StoreError` if vectors of this encoder do not belong here."""
-        if fingerprint != self.fingerprint:
+        if not fingerprint.agrees(self.fingerprint):
             raise StoreError(
                 f"the store holds vectors of {self.fingerprint}, not of {fingerprint}; use that "
                 "encoder, or index again"

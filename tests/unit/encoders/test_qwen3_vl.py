@@ -376,6 +376,14 @@ def test_the_adapter_is_part_of_the_fingerprint(folder: Path, adapter: Path) -> 
     assert tuned.fingerprint.revision.startswith(f"{frozen.fingerprint.revision}+")
 
 
+def test_an_adapter_goes_on_with_its_base_when_that_moves(
+    folder: Path, adapter: Path, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    tuned = Qwen3VL(str(moved), adapter=read_adapter(adapter))
+    assert tuned.encode_queries(["castle"]).node.shape == (1, 64)
+
+
 def test_an_adapter_of_another_base_is_refused(adapter: Path, tmp_path: Path) -> None:
     other = write_tiny_qwen(tmp_path / "other", seed=7)
     tuned = Qwen3VL(str(other), adapter=read_adapter(adapter))
@@ -569,6 +577,21 @@ def test_the_template_of_older_files_is_found(folder: Path, tmp_path: Path) -> N
     (other / "chat_template.jinja").unlink()
     (other / "chat_template.json").write_text(json.dumps({"chat_template": template}))
     assert Qwen3VL(str(other)).encode_queries(["castle"]).node.shape == (1, 64)
+
+
+def test_the_settings_for_pictures_may_be_part_of_a_processors(
+    folder: Path, tmp_path: Path
+) -> None:
+    other = shutil.copytree(folder, tmp_path / "other")
+    settings = json.loads((other / "preprocessor_config.json").read_text())
+    (other / "preprocessor_config.json").unlink()
+    with pytest.raises(ConfigError, match=r"no preprocessor_config\.json"):
+        Inputs(other, load_config(other), Budgets())
+    (other / "processor_config.json").write_text(json.dumps({"image_processor": settings}))
+    image = Image.new("RGB", (64, 64), "red")
+    found = [Inputs(one, load_config(one), Budgets()) for one in (folder, other)]
+    one, two = (each.batch([each.reading("Read.", "", images=[image])]) for each in found)
+    assert np.array_equal(one["pixel_values"], two["pixel_values"])
 
 
 def test_a_model_whose_marks_are_others_is_refused(folder: Path) -> None:
