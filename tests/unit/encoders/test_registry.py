@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.encoders import encoder
+from canopy_rag.encoders.registry import from_config
 
 
 def test_minilm_is_made_without_looking_at_any_file(tmp_path: Path) -> None:
@@ -27,15 +31,41 @@ def test_an_unknown_name_brings_the_nearest_one() -> None:
         encoder("minilmm")
 
 
-@pytest.mark.parametrize("name", ["qwen3-vl", "hf:a/b", "http://h:1/v1#m", "https://h/v1#m"])
-def test_an_encoder_of_a_later_version_is_refused_honestly(name: str) -> None:
-    with pytest.raises(ConfigError, match="this version of canopy has only 'minilm'"):
-        encoder(name)
+def test_a_mode_that_the_encoder_has_not_is_refused() -> None:
+    for name in ("http://h:1/v1#m", "hf:a/b", "qwen3-vl"):
+        with pytest.raises(ConfigError, match="encodes each node on its own"):
+            encoder(name, mode="late")
 
 
-def test_an_adapter_is_refused_rather_than_ignored() -> None:
-    with pytest.raises(ConfigError, match="cannot load the adapter 'tuned/' yet"):
-        encoder("minilm+tuned/")
+def test_an_adapter_that_is_not_there_is_refused_rather_than_ignored(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no '.*adapter\.json'; train one"):
+        encoder(f"minilm+{tmp_path / 'tuned'}")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("http://h:1/v1#m", r"has to load the adapter.*\+lora:NAME"), ("hf:a/b", "kind 'map'")],
+)
+def test_a_lora_that_the_encoder_cannot_load_is_refused(
+    tmp_path: Path, name: str, told: str
+) -> None:
+    manifest = {
+        "format": 1,
+        "kind": "lora",
+        "base": {"model": "m", "revision": "1"},
+        "mode": "node",
+    }
+    (tmp_path / "adapter.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(ConfigError, match=told):
+        encoder(f"{name}+{tmp_path}")
+
+
+@pytest.mark.parametrize("change", [{"instruction": "Find it."}, {"dim": 128}])
+def test_what_minilm_does_not_have_is_refused_rather_than_ignored(change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"unset encoder.{next(iter(change))}"):
+        from_config(EncoderConfig(name="minilm", **change))
 
 
 @pytest.mark.parametrize(("argument", "value"), [("mode", "early"), ("threads", 0)])
@@ -47,7 +77,8 @@ def test_a_setting_that_cannot_work_is_named(argument: str, value: object) -> No
 def test_importing_the_encoders_loads_no_runtime() -> None:
     code = (
         "import sys, canopy_rag.encoders as e; e.encoder('minilm').fingerprint; "
-        "heavy = {'onnxruntime', 'tokenizers', 'safetensors', 'torch', 'onnx'} & set(sys.modules); "
+        "heavy = {'onnxruntime', 'tokenizers', 'safetensors', 'torch', 'openai', 'PIL'}; "
+        "heavy &= set(sys.modules); "
         "sys.exit(', '.join(heavy) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
