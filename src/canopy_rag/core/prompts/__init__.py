@@ -39,7 +39,7 @@ _TOKENS = (
     re.compile(r"(?<=[|｜])(?=>)"),
     re.compile(rf"<(?=/?(?:{_BARE_TAGS})>)", re.IGNORECASE),
     re.compile(r"<(?=</?sys>>)", re.IGNORECASE),
-    re.compile(r"<(?=\s*/?\s*evidence\b)", re.IGNORECASE),
+    re.compile(r"<(?=\s*+/?\s*+evidence\b)", re.IGNORECASE),
     re.compile(
         r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|"
         r"CALL_ID|IMG|IMG_BREAK|IMG_END|AUDIO|BEGIN_AUDIO|THINK|PREFIX|MIDDLE|SUFFIX)\])"
