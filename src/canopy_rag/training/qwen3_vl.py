@@ -45,6 +45,8 @@ class Qwen3VLBackbone:
         self._base = {"model": fingerprint.model, "revision": fingerprint.revision}
         self._dim = fingerprint.dim
         network = encoder.load_network()
+        if network.dtype == self._torch.float16:
+            network.float()  # gradients in half precision overflow
         if recipe.recompute:
             _recompute(network)
         self._module = with_lora(network, recipe, LANGUAGE_PROJECTIONS)

@@ -88,7 +88,7 @@ def train(
     if judged is None or not judged.examples:
         note("there is no validation part: the last step is kept, however good it is")
     if job.recipe.kind == "map":
-        return _train_maps(job, learned, judged, on_progress)
+        return _train_maps(job, learned, judged, on_progress, note)
     return _train_model(job, learned, judged, on_progress, note)
 
 
@@ -176,9 +176,11 @@ def _train_model(
 
 
 def _train_maps(
-    job: Job, learned: Portion, judged: Portion | None, on_progress: OnProgress | None
+    job: Job, learned: Portion, judged: Portion | None, on_progress: OnProgress | None, note: Note
 ) -> dict[str, Any]:
     encoder = job.built or factory.build_encoder(job.encoder)
+    if job.stored is None:
+        note("encoding the gold items and the questions; training itself takes seconds")
     vectors = known(learned.examples, encoder, job.stored)
     others = known(judged.examples, encoder, job.stored) if judged is not None else []
     maps, fitted = fit_maps(vectors, others, job.recipe, on_progress)

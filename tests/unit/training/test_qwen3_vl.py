@@ -17,13 +17,15 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra `trai
 pytest.importorskip("transformers", reason="transformers is not installed (extra `train`)")
 pytest.importorskip("peft", reason="peft is not installed (extra `train`)")
 
+from safetensors.numpy import load_file  # noqa: E402
+
 from canopy_rag.config import EncoderConfig  # noqa: E402
 from canopy_rag.core.errors import ConfigError, EncodeError  # noqa: E402
 from canopy_rag.core.vectors import node_matrix  # noqa: E402
 from canopy_rag.encoders.qwen3_vl import Qwen3VL  # noqa: E402
 from canopy_rag.encoders.registry import encoder, from_config  # noqa: E402
 from canopy_rag.testing.tiny_qwen import write_tiny_qwen  # noqa: E402
-from canopy_rag.training import PAPER  # noqa: E402
+from canopy_rag.training import MINILM, PAPER  # noqa: E402
 from canopy_rag.training.data import Example, Portion  # noqa: E402
 from canopy_rag.training.loop import fit  # noqa: E402
 from canopy_rag.training.lora import assert_frozen  # noqa: E402
@@ -219,3 +221,26 @@ def test_a_training_that_is_killed_goes_on_to_the_same_bytes(model, write_own, t
 
 def test_the_registry_gives_an_encoder_that_can_be_trained(model):
     assert isinstance(from_config(EncoderConfig(name=f"qwen3-vl:{model}")), Qwen3VL)
+
+
+def test_two_processes_take_the_steps_of_one(model, write_own, source, tmp_path):
+    pytest.importorskip("accelerate", reason="accelerate is not installed (extra `train`)")
+    alone, together, script = (tmp_path / name for name in ("alone", "together", "canopy.py"))
+    # Without dropout, whose random numbers differ from process to process.
+    recipe = replace(MINILM, epochs=1, batch=4, evaluate_every=3, learning_rate=3e-3)
+    config = EncoderConfig(name=f"qwen3-vl:{model}")
+    train(Job(encoder=config, sources=[source], out=alone, recipe=recipe))
+    script.write_text("from canopy_rag.cli import main\nmain()\n")
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
+    done = subprocess.run(
+        [sys.executable, *launch, *command(write_own(), model, together), "--preset", "minilm"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"]["steps"] > 3
+    one, two = (load_file(each / "adapter_model.safetensors") for each in (alone, together))
+    for name, value in one.items():
+        assert two[name] == pytest.approx(value, abs=1e-4)
