@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice, pairwise
 from typing import Literal
 
 from canopy_rag.core.errors import ConfigError, UnknownNameError
@@ -16,6 +17,14 @@ from canopy_rag.core.trees import leaves
 Cap = Literal["margin", "tail"]
 FILL_TRIES = 16
 """Leaves tried to fill a budget; each costs a count of the evidence's tokens."""
+CUT_TRIES = 64
+"""Leaves tried alone, then cut, when not even one of the best fits with the others."""
+TOKEN_CHARS = 64
+"""Characters that no token of running text has on average."""
+CUT_CHARS = 20_000
+"""Of a leaf to be cut, so many characters are looked at; a blob of fewer may be a single token."""
+MARK_CHARS = 16
+"""An elision mark is shorter than this many characters, in tokens of any kind."""
 Fragment = tuple[int, int]
 """Position of an entry, and one of its kept nodes."""
 
@@ -30,8 +39,10 @@ def fit(evidence: Evidence, budget: int | None, cap: Cap = "margin") -> Evidence
     at the same budget: `benchmarks/bench_budget.py`.) With `tail` the latest retrieved go first,
     and the first of them is cut between leaves (the paper's rule, P9).
 
-    If not even one leaf fits, headings are dropped; then the most similar leaf is cut at a word.
-    Both are recorded as a `Fallback`. Ties: the later fragment goes first.
+    If not even one leaf fits, headings are dropped; then the most similar leaf that fits alone is
+    taken; then one is cut at a word, or inside its first one. Headings dropped and leaves cut are
+    recorded as a `Fallback`. Ties: the later fragment goes first. Where not even one character
+    fits, that character is shown and the `Fallback` says so.
 
     Args:
         evidence: What would be shown without a limit.
@@ -48,7 +59,9 @@ def fit(evidence: Evidence, budget: int | None, cap: Cap = "margin") -> Evidence
         return evidence
     if budget < 1:
         raise ConfigError(f"the evidence budget must be at least 1 token, got {budget}")
-    if _certainly_fits(evidence, budget) or evidence.tokens <= budget:
+    # A caller's own way of counting may be any: it is always asked.
+    certain = not evidence.meter.exact and _certainly_fits(evidence, budget)
+    if certain or evidence.tokens <= budget:
         return evidence
     order = _removal_order(evidence, cap)
     bare = replace(evidence, bare=True)
@@ -64,17 +77,28 @@ def fit(evidence: Evidence, budget: int | None, cap: Cap = "margin") -> Evidence
 def never_longer(shown: Shown, meter: Meter) -> Shown:
     """Return the item whole if its regions, as written for the reader, would not be shorter (D9).
 
-    Only numbers and times can make it so: all else that is written stands in the whole item too.
+    Numbers, times and elision marks can make it so: all else stands in the whole item too.
     """
-    if shown.kept == (0,):
-        return shown
-    numbers_more = meter.numbered and len(shown.kept) > 1  # the whole item has a number too
-    if not numbers_more and shown.item.modality != "video":
+    if shown.kept == (0,) or not _may_be_longer(shown, meter):
         return shown
     whole = replace(shown, kept=(0,), why="whole")
-    if _count(shown, meter) >= _count(whole, meter):
-        return whole
-    return shown
+    return whole if _count(shown, meter) >= _count(whole, meter) else shown
+
+
+def _may_be_longer(shown: Shown, meter: Meter) -> bool:
+    """Whether what is added to the regions may outweigh what is left out; counts no tokens."""
+    if shown.item.modality == "video":
+        return True
+    if len(shown.kept) == 1:  # no mark; the whole item has a number too
+        return False
+    return meter.numbered or any(0 < len(gap) < MARK_CHARS for gap in map(str.strip, _gaps(shown)))
+
+
+def _gaps(shown: Shown) -> Iterator[str]:
+    """Yield the text between neighbouring regions, no more of it than need be."""
+    regions = [shown.item.nodes[node] for node in shown.kept]
+    for left, right in pairwise(regions):
+        yield node_body(shown.item, left.stop, min(right.start, left.stop + MARK_CHARS))
 
 
 def _count(shown: Shown, meter: Meter) -> int:
@@ -115,12 +139,27 @@ def _fitted(
     removed = _n_removed(evidence, order, budget)
     chosen = list(order[removed:])
     for leaf in _fillers(evidence, order[:removed], cap):
-        if _showing(evidence, [*chosen, leaf]).tokens <= budget:
+        if _fits(_showing(evidence, [*chosen, leaf]), budget):
             chosen.append(leaf)
         elif cap == "tail":
             break
     fitted = _showing(evidence, chosen)
-    return fitted if _has_content(fitted) else None
+    return _none_longer(fitted, budget) if _has_content(fitted) else None
+
+
+def _none_longer(evidence: Evidence, budget: int) -> Evidence:
+    """Return the evidence with those items whole that marks between regions made longer (D9)."""
+    entries = tuple(never_longer(entry, evidence.meter) for entry in evidence.entries)
+    if entries == evidence.entries:
+        return evidence
+    shorter = replace(evidence, entries=entries)
+    return shorter if shorter.tokens <= budget else evidence
+
+
+def _fits(evidence: Evidence, budget: int) -> bool:
+    if len(evidence.text) > CUT_CHARS + TOKEN_CHARS * budget:
+        return False  # counting megabytes takes seconds
+    return evidence.tokens <= budget
 
 
 def _n_removed(evidence: Evidence, order: Sequence[Fragment], budget: int) -> int:
@@ -132,11 +171,11 @@ def _n_removed(evidence: Evidence, order: Sequence[Fragment], budget: int) -> in
     low, high = 0, len(order)
     while low < high:
         middle = (low + high) // 2
-        if _showing(evidence, order[middle:]).tokens <= budget:
+        if _fits(_showing(evidence, order[middle:]), budget):
             high = middle
         else:
             low = middle + 1
-    while low < len(order) and _showing(evidence, order[low:]).tokens > budget:
+    while low < len(order) and not _fits(_showing(evidence, order[low:]), budget):
         low += 1
     return low
 
@@ -178,7 +217,7 @@ def _reduced(shown: Shown, kept: tuple[int, ...]) -> Shown:
 
 
 def _cut_short(evidence: Evidence, budget: int) -> Evidence:
-    """Return the beginning of the best leaf, or words in the place of pictures."""
+    """Return the best leaf that fits alone, or the beginning of one, or words for pictures."""
     if evidence.meter.count_media is not None:
         blind = replace(evidence, bare=False, meter=replace(evidence.meter, count_media=None))
         return _noted(fit(blind, budget), f"pictures left out: they do not fit {budget} tokens")
@@ -189,33 +228,61 @@ def _cut_short(evidence: Evidence, budget: int) -> Evidence:
         for leaf in leaves(entry.item.nodes, node)
     ]
     found.sort(key=lambda each: (-evidence.entries[each[0]].value(each[1]), each))
-    for position, leaf in found:
-        for cut in _cuts(evidence.entries[position], leaf):
-            alone = _showing(evidence, [(position, leaf)])
-            alone = replace(alone, entries=(replace(alone.entries[0], cut=cut),))
-            if alone.tokens <= budget:
-                return _noted(alone, f"one leaf cut: no leaf fits {budget} tokens")
-    return _noted(_showing(evidence, found[:1]), "there are no words to show")
+    worded = list(islice((each for each in found if _words(evidence, each)), CUT_TRIES))
+    if not worded:
+        return _noted(_showing(evidence, found[:1]), "there are no words to show")
+    for each in worded:
+        alone = _showing(evidence, [each])
+        if _fits(alone, budget):
+            return _noted(alone, f"headings dropped: nothing fits {budget} tokens with them")
+    for each in worded:
+        shortened = _shortened(evidence, each, budget)
+        if shortened is not None:
+            return _noted(shortened, f"one leaf cut: no leaf fits {budget} tokens")
+    least = _cut_at(evidence, worded[0], _cuts(_words(evidence, worded[0]))[0])
+    return _noted(least, f"not even one character fits {budget} tokens")
+
+
+def _words(evidence: Evidence, leaf: Fragment) -> str:
+    """Return the text of a leaf, or nothing where it is blank."""
+    item = evidence.entries[leaf[0]].item
+    node = item.nodes[leaf[1]]
+    text = node_body(item, node.start, node.stop)
+    return text if text.strip() else ""
+
+
+def _shortened(evidence: Evidence, leaf: Fragment, budget: int) -> Evidence | None:
+    """Return the longest beginning of a leaf that fits, found by bisection; None without one."""
+    cuts = _cuts(_words(evidence, leaf))
+    low, high = 0, len(cuts)  # cuts below `low` fit, those from `high` on do not
+    while low < high:
+        middle = (low + high) // 2
+        if _fits(_cut_at(evidence, leaf, cuts[middle]), budget):
+            low = middle + 1
+        else:
+            high = middle
+    return _cut_at(evidence, leaf, cuts[low - 1]) if low else None
+
+
+def _cut_at(evidence: Evidence, leaf: Fragment, cut: Cut) -> Evidence:
+    alone = _showing(evidence, [leaf])
+    return replace(alone, entries=(replace(alone.entries[0], cut=cut),))
 
 
 def _has_content(evidence: Evidence) -> bool:
-    return any(part for part in evidence.parts())
+    return any(not isinstance(part, str) or part.strip() for part in evidence.parts())
 
 
-def _cuts(shown: Shown, leaf: int) -> list[Cut]:
-    """Return cuts of a leaf's text to try, longest first: at words, then single characters."""
-    node = shown.item.nodes[leaf]
-    text = node_body(shown.item, node.start, node.stop)
-    if not text.strip():
-        return []
-    ends = [match.end() for match in re.finditer(r"\S+", text[:20_000])]
+def _cuts(text: str) -> list[Cut]:
+    """Return cuts of a leaf's text, shortest first: single characters, then at words."""
+    ends = [match.end() for match in re.finditer(r"\S+", text[:CUT_CHARS])]
     first = len(text) - len(text.lstrip()) + 1
-    within = range(ends[0] - 1, first, -max(1, (ends[0] - first) // 16))
+    within = range(first + 1, ends[0], max(1, (ends[0] - first) // 16))
     return [
-        *(Cut(chars=end) for end in reversed(ends[:-1])),
-        *(Cut(chars=end) for end in within),
-        Cut(chars=first),
         Cut(chars=first, mark=False),
+        Cut(chars=first),
+        *(Cut(chars=end) for end in within),
+        *(Cut(chars=end) for end in ends[:-1] if end > first),
     ]
 
 

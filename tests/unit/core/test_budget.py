@@ -120,6 +120,49 @@ def test_the_best_leaf_is_cut_at_a_word_when_none_fits():
     assert fit(Evidence().add([TITLED]), 1).text == "o"
 
 
+def test_the_tail_cap_too_takes_a_later_leaf_that_fits_before_it_cuts_one():
+    first = shown(item("j", "one two three four."), [0.1], (0,), 1)
+    second = shown(item("k", "five."), [0.9], (0,), 2)
+    fitted = fit(Evidence().add([first, second]), 2, "tail")
+    assert fitted.text == "five."
+    assert fitted.entries[0].cut is None
+
+
+def test_a_cut_costs_few_counts_however_long_the_leaf_is():
+    counted = []
+
+    def count(text):
+        counted.append(len(text))
+        return len(text.split())
+
+    long = shown(item("l", "word " * 100_000), [0.5], (0,), 1)
+    fitted = fit(Evidence(meter=Meter(count=count)).add([long]), 4)
+    assert fitted.text == "word word word …"
+    assert len(counted) < 60
+    assert sum(length > 25_000 for length in counted) <= 1
+
+
+def test_a_character_that_does_not_fit_is_shown_alone_and_said_to_be_too_long():
+    meter = Meter(count=lambda text: 10 * len(text))
+    fitted = fit(Evidence(meter=meter).add([FIRST, SECOND]), 5)
+    assert fitted.text == "f"  # of the most similar leaf
+    assert fitted.fallbacks[-1].reason == "not even one character fits 5 tokens"
+
+
+def test_a_callers_count_is_asked_even_if_it_makes_more_tokens_than_bytes():
+    meter = Meter(count=lambda text: 3 * len(text), exact=True)
+    assert fit(Evidence(meter=meter).add([SECOND]), 20).tokens <= 20
+
+
+def test_marks_that_outweigh_what_they_replace_are_not_written():
+    blanks = shown(item("m", "one two.", "\u200b", "three."), [0.1, 0.3, 0.9, 0.1, 0.8], (2, 4), 1)
+    plain = Meter(count=lambda text: len(text.replace("\u200b", "").split()))
+    assert never_longer(blanks, plain).kept == (0,)
+    assert Evidence(meter=plain).add([replace(blanks, kept=(0,))]).tokens == 3
+    cut = fit(Evidence(meter=plain).add([blanks, shown(item("n", "six."), [0.1], (0,), 2)]), 4)
+    assert cut.tokens <= cut.tokens_full
+
+
 def test_pictures_give_way_to_words():
     picture = Item(
         id="p",
