@@ -89,7 +89,19 @@ def node_body(item: Item, start: float, stop: float) -> str:
 
 def row_line(cells: Sequence[str]) -> str:
     """Return a row as one line."""
-    return CELL_SEPARATOR.join(re.sub(r"\s*[\r\n]+\s*", " ", cell) for cell in cells)
+    return CELL_SEPARATOR.join(map(_on_one_line, cells))
+
+
+def _on_one_line(cell: str) -> str:
+    """Return a cell with a space for each stretch of white space that breaks a line."""
+    if "\n" not in cell and "\r" not in cell:
+        return cell
+    # A pattern that also says where the break is would take quadratic time on long blanks.
+    return re.sub(r"\s+", _space_for_break, cell)
+
+
+def _space_for_break(blank: re.Match[str]) -> str:
+    return " " if "\n" in blank[0] or "\r" in blank[0] else blank[0]
 
 
 def head_lines(item: Item) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from canopy_rag.core.evidence import Evidence, Meter, Shown
 from canopy_rag.core.protocols import MediaPart
-from canopy_rag.core.render import Style, clock
+from canopy_rag.core.render import Style, clock, row_line
 from canopy_rag.core.trees import image_tree, table_tree, text_tree, video_tree
 from canopy_rag.core.types import (
     Heading,
@@ -239,3 +239,8 @@ def test_the_json_form_has_the_promised_keys():
         *("uri", "places", "char", "sheet", "rows", "time", "anchor")
     }
     assert body["items"][0]["n_leaves"] == body["items"][0]["n_leaves_kept"] == 5
+
+
+def test_breaks_inside_a_cell_become_one_space_and_other_blanks_stay():
+    assert row_line(["a \n\n b", "c  d", "\r\ne"]) == "a b | c  d |  e"
+    assert row_line([" " * 1_000_000 + "\n" + " " * 1_000_000]) == " "  # in linear time
