@@ -154,3 +154,8 @@ def test_render_refuses_missing_extra_and_unknown() -> None:
         render("../errors")
     with pytest.raises(ValueError, match="no such fields: tone"):
         evidence_messages("reader_cited", [], question="Q", tone="x")
+
+
+def test_a_bracket_before_many_blanks_is_looked_at_in_linear_time():
+    text = "<" + " " * 200_000
+    assert neutral(text) == text
