@@ -16,7 +16,9 @@ from canopy_rag.core.budget import never_longer
 from canopy_rag.core.evidence import Evidence, LeftOut, Shown, Why
 from canopy_rag.core.protocols import Found
 from canopy_rag.core.refine import Refinement
+from canopy_rag.core.render import node_body
 from canopy_rag.core.select import Select, select
+from canopy_rag.core.trees import leaves
 from canopy_rag.core.vectors import similarities
 
 
@@ -78,6 +80,8 @@ def add_round(
             for each in explained
             if each.refinement.kept or each.found.item.id in aggregate
         ]
+    if not any(map(_has_content, shown)):  # a blank row stood out; the words are elsewhere
+        shown = whole
     something = {each.item.id for each in shown}
     judged = {each.found.item.id for each in explained}
     left_out = tuple(each for each in evidence.left_out if each.item_id not in judged)
@@ -87,6 +91,16 @@ def add_round(
         if each.found.item.id not in something
     )
     return replace(evidence, left_out=left_out).add(shown, settings.repeat)
+
+
+def _has_content(shown: Shown) -> bool:
+    """Whether there is a picture, a stretch of video, or a word to show."""
+    item = shown.item
+    return item.modality in ("image", "video") or any(
+        node_body(item, item.nodes[leaf].start, item.nodes[leaf].stop).strip()
+        for node in shown.kept
+        for leaf in leaves(item.nodes, node)
+    )
 
 
 def _passes_through(whole: Evidence, settings: SelectConfig) -> bool:

@@ -133,3 +133,16 @@ def test_an_item_left_out_in_two_rounds_is_named_once(encoder, store):
     first = add_round(Evidence(), explained, QUERY, settings)
     second = add_round(first, explained, QUERY, settings, number=2)
     assert second.left_out == first.left_out != ()
+
+
+def test_items_are_shown_whole_if_only_a_text_without_words_stands_out(encoder, store):
+    found, node_query = Retriever(encoder=encoder, store=store).retrieve(QUERY, 4)
+    explained = explain(found, node_query, "paper")
+    texts = [each for each in explained if each.found.item.modality in ("text", "table")]
+    item = texts[0].found.item
+    blank = replace(item, payload=replace(item.payload, text=" " * 500))
+    first = replace(texts[0], found=replace(texts[0].found, item=blank))
+    rest = [replace(each, refinement=Refinement((), {0: "drop"})) for each in texts[1:]]
+    evidence = add_round(Evidence(), [first, *rest], QUERY, replace(REFINED, select="set"))
+    assert [entry.why for entry in evidence.entries] == ["whole"] * len(texts)
+    assert fit(evidence, 3).text.strip()
