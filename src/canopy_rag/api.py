@@ -240,6 +240,10 @@ class Index:
             k: Items to retrieve; None: as configured (10).
             modalities: Only items of these; None for all.
             selection: Budget, cap and the like; None: as configured.
+
+        Raises:
+            DataError: If the query is empty.
+            StoreError: If the index cannot be read.
         """
         selection = _with_budget(selection or self._config.select)
         explained = self._explain(query, k, modalities, selection.select)
@@ -263,6 +267,7 @@ class Index:
             item: Only the item of this id, whether or not it is among the first `k`.
 
         Raises:
+            DataError: If the query is empty.
             StoreError: If there is no such item.
         """
         found = self._explain(query, k, modalities, self._config.select.select)
@@ -310,6 +315,8 @@ class Index:
         depth = self._config.retrieval.k if k is None else k
         if depth < 1:
             raise ConfigError(f"k must be at least 1, got {depth}")
+        if not query.strip():
+            raise DataError("the query is empty; say what to look for")
         found, node_query = self._retriever.retrieve(query, depth, modalities)
         return explain(found, node_query, method)
 

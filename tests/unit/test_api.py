@@ -141,6 +141,13 @@ def test_a_stream_ends_with_the_answer(index):
     assert answer.stop == "no_critic"
 
 
+def test_an_empty_query_is_refused(index):
+    with pytest.raises(DataError, match="query is empty"):
+        index.search(" ")
+    with pytest.raises(DataError, match="query is empty"):
+        index.explain("")
+
+
 def test_an_empty_question_is_refused(index):
     rag = canopy.Canopy(index)
     for ask in (rag.ask, lambda text: list(rag.stream(text))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,9 +27,10 @@ def to_items(documents: Sequence[DocumentLike], read: ReadDocument) -> list[Item
         read: Reads strings, dicts and paths.
 
     Raises:
-        DataError: If a document is of no known kind, or two items have the same id.
+        DataError: If a document is of no known kind, two items have the same id, or `documents` is
+            no list but a single document.
     """
-    if isinstance(documents, (str, bytes, Mapping)):
+    if _is_single(documents):
         raise DataError("documents must be a list of documents, not a single one; put it in [ ]")
     items: list[Item] = []
     for position, document in enumerate(documents):
@@ -48,16 +49,31 @@ def _items_of(document: DocumentLike, name: str, read: ReadDocument) -> list[Ite
         return [document]
     if isinstance(document, (str, Mapping, Path)):
         return read(document, name)
-    if hasattr(document, "columns") and (
-        hasattr(document, "itertuples") or hasattr(document, "rows")
-    ):
+    if _is_frame(document):
         return read({"table": _table_of(document)}, name)
-    if hasattr(document, "convert") and hasattr(document, "save"):
+    if _is_picture(document):
         return [_picture(document, name)]
     raise DataError(
         f"{name} is a {type(document).__name__}; give a string, a dict with text, table or path, "
         "an Item, a path, a pandas or polars frame, or a PIL image"
     )
+
+
+def _is_single(documents: Any) -> bool:
+    """Whether this is one document; a frame or text could be iterated, but not into documents."""
+    if isinstance(documents, (str, bytes, Mapping)) or not isinstance(documents, Iterable):
+        return True
+    return _is_frame(documents) or _is_picture(documents)
+
+
+def _is_frame(document: Any) -> bool:
+    return hasattr(document, "columns") and (
+        hasattr(document, "itertuples") or hasattr(document, "rows")
+    )
+
+
+def _is_picture(document: Any) -> bool:
+    return hasattr(document, "convert") and hasattr(document, "save")
 
 
 def _table_of(frame: Any) -> dict[str, Any]:
@@ -70,7 +86,14 @@ def _table_of(frame: Any) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> str:
-    missing = value is None or value != value  # noqa: PLR0124  NaN and NaT differ from themselves
+    if value is None:
+        return ""
+    try:
+        missing = bool(value != value)  # noqa: PLR0124  NaN and NaT differ from themselves
+    except TypeError:  # pandas' NA will not say
+        missing = True
+    except ValueError:  # an array says it for each of its values
+        missing = False
     return "" if missing else str(value)
 
 

@@ -83,3 +83,46 @@ def test_what_is_no_document_is_named(document):
 def test_a_single_document_is_not_a_list(documents):
     with pytest.raises(DataError, match="must be a list"):
         to_items(documents, read)
+
+
+class Unsaid:
+    """Like pandas' NA: compares to something that has no truth value."""
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise TypeError("boolean value of NA is ambiguous")
+
+
+class Array:
+    """Like numpy's: compares value by value."""
+
+    def __ne__(self, other):
+        return self
+
+    def __bool__(self):
+        raise ValueError("the truth value of an array is ambiguous")
+
+    def __str__(self):
+        return "[1 2]"
+
+
+class Odd(Polars):
+    def rows(self):
+        return [(Unsaid(),), (Array(),)]
+
+
+def test_a_cell_that_will_not_say_whether_it_is_missing_is_missing_and_an_array_is_not():
+    to_items([Odd()], read)
+    assert read.seen[0][0]["table"]["rows"] == [[""], ["[1 2]"]]
+
+
+@pytest.mark.parametrize(
+    "single",
+    [Frame(), Path("a.txt"), Image.new("RGB", (2, 2)), ITEMS[0], None, 3],
+    ids=["frame", "path", "picture", "item", "nothing", "number"],
+)
+def test_a_single_document_in_the_place_of_a_list_is_refused(single):
+    with pytest.raises(DataError, match="put it in"):
+        to_items(single, read)
