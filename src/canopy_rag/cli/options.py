@@ -126,7 +126,8 @@ Cap = Annotated[
     Literal["tail", "margin"] | None,
     typer.Option(
         "--cap",
-        help="What goes first over budget: the smallest margin over its parent, or the tail.",
+        help="What goes first over budget: the least similar fragments (margin), or the latest "
+        "retrieved.",
         rich_help_panel=_SETTINGS,
         show_default=False,
     ),

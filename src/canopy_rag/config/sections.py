@@ -60,8 +60,8 @@ class SelectConfig:
     budget: Annotated[int, Least(1)] | None = None
     """Most evidence tokens; unset: what the reader's context leaves, at most 16,000 (D13)."""
     cap: Literal["margin", "tail"] = "margin"
-    """What goes first when over budget: the smallest `margin` over the parent (D8), or the `tail`,
-    latest retrieved first, which is the paper's rule (P9)."""
+    """What goes first when over budget: the least similar fragments (`margin`, D8 as measured), or
+    the `tail`, latest retrieved first, which is the paper's rule (P9)."""
     min_tokens: Annotated[int, Least(0)] = 32
     """Evidence up to this size is shown whole. Ours: shorter cannot be worth cutting (D13). Paper:
     0, always refined."""
