@@ -2,7 +2,7 @@
 
 Each question goes through the loop as shipped, with different critics; no reader is asked.
 
-- one round of 10 to 40 items: what more items bring without a critic;
+- one round of 10 to 60 items: what more items bring without a critic;
 - `oracle titles`: the critic knows the gold, and asks for the title of an item that is missing;
 - `oracle hops`: MuSiQue's own decomposition, with the answers of earlier hops put in;
 - `rules`: the critic that needs no model (`core/bridges.py`);
@@ -47,7 +47,7 @@ from canopy_rag.pipeline.retrieve import Retriever
 TITLES = {"hotpotqa": "HotpotQA", "musique": "MuSiQue", "ottqa": "OTT-QA"}
 TEXTS = "HotpotQA and MuSiQue"
 ROUNDS = 3
-KS = (10, 15, 20, 30, 40)
+KS = (10, 15, 20, 30, 40, 60)
 """Numbers of items of the single rounds that critics are compared with."""
 BUDGET = 512
 """Tokens of evidence where all systems get the same number."""
@@ -198,7 +198,10 @@ def row(name: str, runs: Runs, base: str) -> dict[str, Any]:
 
 
 def at_equal_tokens(name: str, runs: Runs) -> dict[str, Any] | None:
-    """Return the difference to one round with as many tokens; None outside of the numbers tried."""
+    """Return the difference to one round with as many tokens; None outside of the numbers tried.
+
+    Under a budget, the largest number stands for what it could not fill.
+    """
     setting = name.partition(";")[2]
     singles = [runs[f"one round, k={k};{setting}"] for k in KS]
     means = [float(np.mean([each.tokens for each in one])) for one in singles]
@@ -208,7 +211,9 @@ def at_equal_tokens(name: str, runs: Runs) -> dict[str, Any] | None:
             share = (tokens - means[at]) / max(means[at + 1] - means[at], 1e-9)
             break
     else:
-        return None
+        if "budget" not in setting or tokens < means[0]:
+            return None
+        at, share = len(KS) - 2, 1.0
     made: dict[str, Any] = {
         "system": name,
         "k": round(KS[at] + share * (KS[at + 1] - KS[at]), 1),

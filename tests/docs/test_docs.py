@@ -86,6 +86,7 @@ def test_the_configuration_page_lists_every_setting_and_no_other() -> None:
 
 @pytest.fixture(scope="module")
 def make_docs() -> ModuleType:
+    sys.path.append(str(ROOT / "tools"))  # as when it runs as a script
     spec = importlib.util.spec_from_file_location("make_docs", ROOT / "tools/make_docs.py")
     assert spec is not None
     assert spec.loader is not None
