@@ -1,7 +1,7 @@
 """Write the generated parts of docs/: `python tools/make_docs.py`; `--check` only compares.
 
 The command line's help goes to `docs/cli.md`, the settings to the table of
-`docs/configuration.md`.
+`docs/configuration.md`, the committed results of the benchmarks to `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import types
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import benchmark_tables
 import typer
 
 from canopy_rag.cli import app
@@ -31,6 +32,7 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs/cli.md": cli_page(),
         ROOT / "docs/configuration.md": configuration_page(),
+        ROOT / "docs/benchmarks.md": benchmarks_page(),
     }
 
 
@@ -98,6 +100,18 @@ def configuration_page() -> str:
     pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
     table = f"{BEGIN}\n\n{settings_table()}\n\n{END}"
     return pattern.sub(lambda _: table, page)
+
+
+def benchmarks_page() -> str:
+    """Return the hand-written page with the tables of results put in."""
+    page = (ROOT / "docs/benchmarks.md").read_text("utf-8")
+    for name, table in benchmark_tables.tables().items():
+        begin, end = f"<!-- table {name}: begin -->", f"<!-- table {name}: end -->"
+        pattern = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
+        if not pattern.search(page):
+            raise ValueError(f"docs/benchmarks.md has no place for the table {name!r}")
+        page = pattern.sub(lambda _, text=f"{begin}\n\n{table}\n\n{end}": text, page)
+    return page
 
 
 def settings_table() -> str:
