@@ -95,10 +95,11 @@ def _may_be_longer(shown: Shown, meter: Meter) -> bool:
 
 
 def _gaps(shown: Shown) -> Iterator[str]:
-    """Yield the text between neighbouring regions, no more of it than need be."""
+    """Yield the text between neighbouring regions, the first part of it where it is long."""
     regions = [shown.item.nodes[node] for node in shown.kept]
     for left, right in pairwise(regions):
-        yield node_body(shown.item, left.stop, min(right.start, left.stop + MARK_CHARS))
+        # More than a mark's length, since white space around sentences is between them too.
+        yield node_body(shown.item, left.stop, min(right.start, left.stop + 4 * MARK_CHARS))
 
 
 def _count(shown: Shown, meter: Meter) -> int:

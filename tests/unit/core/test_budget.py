@@ -163,6 +163,16 @@ def test_marks_that_outweigh_what_they_replace_are_not_written():
     assert cut.tokens <= cut.tokens_full
 
 
+def test_no_tokens_are_counted_where_more_is_left_out_than_a_mark_takes():
+    middle = "A sentence that is longer than any mark that takes its place."
+    entry = shown(item("o", "one.", middle, "three."), [0.1, 0.3, 0.9, 0.1, 0.8], (2, 4), 1)
+
+    def count(text):
+        raise AssertionError("counted")
+
+    assert never_longer(entry, Meter(count=count)) is entry
+
+
 def test_pictures_give_way_to_words():
     picture = Item(
         id="p",
