@@ -20,7 +20,7 @@ from pathlib import Path
 RESULTS = Path(__file__).parent / "results"
 ASSETS = Path(__file__).parent.parent / "docs" / "assets"
 BENCHMARKS = ("nq", "hotpotqa", "musique", "ottqa", "tatqa")
-MAX_ITEMS = 1200
+MAX_ITEMS = 800
 """Items of each pool besides the gold ones; OTT-QA alone would bring 13,457 passages."""
 MODES = ("late", "node")
 
