@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from canopy_rag.core.errors import UnknownNameError
 from canopy_rag.core.refine import Outcome, Refinement, refine
-from canopy_rag.core.trees import leaves
 from canopy_rag.core.types import Node
 
 Select = Literal["paper", "set"]
@@ -65,33 +64,34 @@ def otsu(values: NDArray[np.floating]) -> float:
 def _select_set(items: Sequence[Scored]) -> list[Refinement]:
     if not items:
         return []
-    leaf_indices = [list(leaves(nodes)) for nodes, _ in items]
-    values = [each[indices] for (_, each), indices in zip(items, leaf_indices, strict=True)]
-    threshold = otsu(np.concatenate(values))
+    scored = [(nodes, values.tolist()) for nodes, values in items]
+    leaf_values = [
+        [values[node.index] for node in nodes if not node.children] for nodes, values in scored
+    ]
+    threshold = otsu(np.asarray([value for own in leaf_values for value in own], np.float32))
     return [
-        _from_leaves(
-            nodes, {i for i, value in zip(indices, row, strict=True) if value >= threshold}
-        )
-        for (nodes, _), indices, row in zip(items, leaf_indices, values, strict=True)
+        _above(threshold, nodes, values) if max(own) >= threshold else Refinement((), {0: "drop"})
+        for (nodes, values), own in zip(scored, leaf_values, strict=True)
     ]
 
 
-def _from_leaves(nodes: Sequence[Node], kept_leaves: set[int]) -> Refinement:
-    """Return the coarsest nodes whose leaves are all kept, with the outcomes of visited nodes."""
-    full: list[bool] = [False] * len(nodes)
-    some: list[bool] = [False] * len(nodes)
-    for node in reversed(nodes):
+def _above(threshold: float, nodes: Sequence[Node], values: Sequence[float]) -> Refinement:
+    """Return the coarsest nodes all of whose leaves reach `threshold`, and visited nodes' outcomes.
+
+    One of the leaves does.
+    """
+    fate: list[Outcome] = ["drop"] * len(nodes)
+    for node in reversed(nodes):  # preorder: children come first
         if node.children:
-            full[node.index] = all(full[child] for child in node.children)
-            some[node.index] = any(some[child] for child in node.children)
-        else:
-            full[node.index] = some[node.index] = node.index in kept_leaves
+            below = {fate[child] for child in node.children}
+            fate[node.index] = below.pop() if len(below) == 1 else "split"
+        elif values[node.index] >= threshold:
+            fate[node.index] = "keep"
     outcomes: dict[int, Outcome] = {}
     stack = [0]
-    while stack:
+    while stack:  # in preorder, so that outcomes ascend
         index = stack.pop()
-        outcomes[index] = "keep" if full[index] else "split" if some[index] else "drop"
-        if outcomes[index] == "split":
-            stack.extend(nodes[index].children)
-    kept = tuple(sorted(index for index, outcome in outcomes.items() if outcome == "keep"))
-    return Refinement(kept, dict(sorted(outcomes.items())))
+        outcomes[index] = fate[index]
+        if fate[index] == "split":
+            stack.extend(reversed(nodes[index].children))
+    return Refinement(tuple(i for i, outcome in outcomes.items() if outcome == "keep"), outcomes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 from canopy_rag.core.types import Node
 
 Matrix = NDArray[np.floating]
+AT_ONCE_ROWS = 4096
+"""Rows that are converted to float32 at a time, 6 MB of 384 entries, unless one item has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,17 +64,23 @@ def leaf_intervals(nodes: Sequence[Node]) -> NDArray[np.int64]:
     Returns:
         `(n_nodes, 2)`; the root's row is `[0, n_leaves]`, a leaf's interval has length one.
     """
-    interval = np.zeros((len(nodes), 2), np.int64)
+    return np.array(_leaf_borders(nodes), np.int64).T.reshape(-1, 2)
+
+
+def _leaf_borders(nodes: Sequence[Node]) -> tuple[list[int], list[int]]:
+    """Return where the leaves of each node begin and end, counted in order."""
+    begins: list[int] = []
+    ends: list[int] = []
     n_leaves = 0
     for node in nodes:  # preorder: the leaves before a node are those before its subtree
-        interval[node.index, 0] = n_leaves
+        begins.append(n_leaves)
         if not node.children:
             n_leaves += 1
-            interval[node.index, 1] = n_leaves
+        ends.append(n_leaves)
     for node in reversed(nodes):
         if node.children:
-            interval[node.index, 1] = interval[node.children[-1], 1]
-    return interval
+            ends[node.index] = ends[node.children[-1]]
+    return begins, ends
 
 
 def pool(
@@ -134,24 +143,66 @@ def similarities(
     Raises:
         ValueError: If vectors and tree do not belong together.
     """
-    # Not `@`: BLAS may round equal rows differently, and equal similarities must tie (D3).
-    dots: NDArray[np.float32] = np.einsum(
-        "ij,j->i", np.asarray(vectors.rows, np.float32), query
-    )  # (n_rows,)
+    return similarities_of_all([(nodes, vectors)], query)[0]
+
+
+def similarities_of_all(
+    items: Sequence[tuple[Sequence[Node], NodeVectors]], query: NDArray[np.float32]
+) -> list[NDArray[np.float32]]:
+    """Return what `similarities` does for each of several items, in fewer and larger steps.
+
+    A value does not depend on which items stand beside it.
+
+    Args:
+        items: Trees with their stored vectors.
+        query: Unit vector, `(dim,)`.
+
+    Raises:
+        ValueError: If vectors and tree of an item do not belong together.
+    """
+    found: list[NDArray[np.float32]] = []
+    begin = 0
+    while begin < len(items):
+        end, n_rows = begin, 0
+        while end < len(items) and (end == begin or n_rows < AT_ONCE_ROWS):
+            n_rows += len(items[end][1].rows)
+            end += 1
+        batch = items[begin:end]
+        rows = np.concatenate([vectors.rows for _, vectors in batch], dtype=np.float32)
+        # Not `@`: BLAS may round equal rows differently, and equal similarities must tie (D3).
+        dots: NDArray[np.float32] = np.einsum("ij,j->i", rows, query)  # (n_rows,)
+        place = 0
+        for nodes, vectors in batch:
+            found.append(_of_item(nodes, vectors, dots[place : place + len(vectors.rows)]))
+            place += len(vectors.rows)
+        begin = end
+    return found
+
+
+def _of_item(
+    nodes: Sequence[Node], vectors: NodeVectors, dots: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the similarities of an item's nodes from its rows' dot products with the query."""
     if vectors.weights is None or vectors.norms is None:
         if len(dots) != len(nodes):
             raise ValueError(f"{len(dots)} node vectors for a tree of {len(nodes)} nodes")
         return dots
-    intervals = leaf_intervals(nodes)
-    if len(dots) != intervals[0, 1] + 1 or len(vectors.norms) != len(nodes):
+    begins, ends = _leaf_borders(nodes)
+    if len(dots) != ends[0] + 1 or len(vectors.norms) != len(nodes):
         raise ValueError(
             f"{len(dots)} stored rows and {len(vectors.norms)} norms for a tree of "
-            f"{len(nodes)} nodes with {intervals[0, 1]} leaves"
+            f"{len(nodes)} nodes with {ends[0]} leaves"
         )
-    weighted = dots.astype(np.float64) * vectors.weights
-    running = np.concatenate([[0.0], np.cumsum(weighted[:-1])])
-    sums = running[intervals[:, 1]] - running[intervals[:, 0]] + weighted[-1]
-    return np.asarray(sums / np.maximum(vectors.norms, 1e-12), np.float32)
+    # Lists: a tree is small, and each step of an array costs more than all of its sums.
+    *weighted, context = np.multiply(dots, vectors.weights, dtype=np.float64).tolist()
+    running = [0.0, *accumulate(weighted)]
+    return np.array(
+        [
+            (running[end] - running[begin] + context) / max(norm, 1e-12)
+            for begin, end, norm in zip(begins, ends, vectors.norms.tolist(), strict=True)
+        ],
+        np.float32,
+    )
 
 
 def _sums(rows: Matrix, weights: NDArray[np.float32], intervals: NDArray[np.int64]) -> Matrix:

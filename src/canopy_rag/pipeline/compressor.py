@@ -19,7 +19,7 @@ from canopy_rag.core.refine import Refinement
 from canopy_rag.core.render import node_body
 from canopy_rag.core.select import Select, select
 from canopy_rag.core.trees import leaves
-from canopy_rag.core.vectors import similarities
+from canopy_rag.core.vectors import similarities_of_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +42,7 @@ def explain(
         node_query: The query's unit vector of the node encoder, `(dim,)`.
         method: Scope of selection (D11).
     """
-    values = [similarities(each.item.nodes, each.nodes, node_query) for each in found]
+    values = similarities_of_all([(each.item.nodes, each.nodes) for each in found], node_query)
     scored = [(each.item.nodes, value) for each, value in zip(found, values, strict=True)]
     return [
         Explained(found=each, similarities=value, refinement=refinement)

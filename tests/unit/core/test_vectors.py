@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from canopy_rag.core.trees import leaves, table_tree
-from canopy_rag.core.vectors import NodeVectors, leaf_intervals, node_matrix, pool, similarities
+from canopy_rag.core.vectors import (
+    NodeVectors,
+    leaf_intervals,
+    node_matrix,
+    pool,
+    similarities,
+    similarities_of_all,
+)
 
 DIM = 8
 
@@ -72,3 +79,23 @@ def test_vectors_of_another_tree_are_refused():
 
 def test_leaf_intervals_count_the_leaves_under_each_node():
     assert leaf_intervals(table_tree(3)).tolist() == [[0, 3], [0, 2], [0, 1], [1, 2], [2, 3]]
+
+
+def test_items_taken_together_have_the_similarities_that_they_have_alone(monkeypatch):
+    rng = np.random.default_rng(3)
+    query = rng.normal(size=DIM).astype(np.float32)
+    items = []
+    for n_rows in (1, 2, 7, 30, 3):
+        nodes = table_tree(n_rows)
+        means = rng.normal(size=(n_rows, DIM)).astype(np.float32)
+        items.append((nodes, pool(nodes, means, range(1, n_rows + 1), means[0], 2)))
+        each_node = rng.normal(size=(len(nodes), DIM)).astype(np.float16)
+        items.append((nodes, NodeVectors(rows=each_node)))
+    alone = [similarities(nodes, vectors, query) for nodes, vectors in items]
+    for at_once in (1, 10, 4096):
+        monkeypatch.setattr("canopy_rag.core.vectors.AT_ONCE_ROWS", at_once)
+        together = similarities_of_all(items, query)
+        for one, other in zip(together, alone, strict=True):
+            assert one.dtype == np.float32
+            np.testing.assert_array_equal(one, other)
+    assert similarities_of_all([], query) == []
