@@ -293,7 +293,7 @@ def test_without_the_sdk_its_installation_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(_clients, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(
-        MissingDependencyError, match=r"`openai`.*pip install 'canopy-rag\[index\]'"
+        MissingDependencyError, match=r"`openai`.*pip install 'canopy-rag\[llm\]'"
     ):
         OpenAIChat("http://a.example")
 
