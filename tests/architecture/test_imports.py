@@ -11,7 +11,18 @@ import pytest
 import canopy_rag
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("torch", "transformers", "onnxruntime", "lancedb", "httpx", "pyarrow", "rich", "PIL", "av")
+HEAVY = (
+    "torch",
+    "transformers",
+    "onnxruntime",
+    "lancedb",
+    "httpx",
+    "openai",
+    "pyarrow",
+    "rich",
+    "PIL",
+    "av",
+)
 
 
 def loaded_after(statement: str) -> set[str]:

@@ -7,7 +7,7 @@ import pytest
 
 import canopy_rag as canopy
 from canopy_rag.config import Config, EncoderConfig, RetrievalConfig
-from canopy_rag.core.errors import ConfigError, DataError, EncodeError, StoreError
+from canopy_rag.core.errors import ConfigError, DataError, EncodeError, LLMError, StoreError
 from canopy_rag.testing.hashing import HashingEncoder
 from canopy_rag.testing.scripted import ScriptedLLM
 
@@ -70,6 +70,11 @@ def test_an_encoder_that_fails_gives_the_originals_and_says_why():
     assert evidence.tokens == evidence.tokens_full
     assert len(evidence.entries) == 3
     assert "out of memory" in evidence.fallbacks[0].reason
+
+
+def test_a_query_that_is_no_string_is_named():
+    with pytest.raises(DataError, match="must be a string, got int"):
+        canopy.Compressor("hashing").compress(3, DOCUMENTS)
 
 
 def test_settings_that_cannot_work_are_refused_at_once():
@@ -153,3 +158,40 @@ def test_an_empty_question_is_refused(index):
     for ask in (rag.ask, lambda text: list(rag.stream(text))):
         with pytest.raises(DataError, match="empty"):
             ask("  ")
+
+
+def test_a_batch_ends_question_by_question_and_errors_name_theirs(index):
+    """Two hundred questions, every tenth of which its server fails."""
+    questions = [f"When was judo number-{number}-end created?" for number in range(200)]
+    steps = [
+        (
+            f"number-{number}-end",
+            LLMError("the server is down", status=500) if number % 10 == 0 else f"{number} [1].",
+        )
+        for number in range(200)
+    ]
+    llm = ScriptedLLM(*steps, any_order=True)
+    rag = canopy.Canopy(index, llm, config=replace(HASHING, retrieval=ONE_ROUND))
+    ended = rag.ask_many(questions, on_error="return")
+    llm.assert_done()
+    for number, (question, each) in enumerate(zip(questions, ended, strict=True)):
+        if number % 10 == 0:
+            assert isinstance(each, LLMError)
+            assert question in each.__notes__[0]
+        else:
+            assert each.question == question
+            assert each.text == f"{number} [1]."
+
+
+def test_a_failed_question_is_raised_by_name_once_all_have_ended(index):
+    llm = ScriptedLLM(
+        ("judo", LLMError("the server is down", status=500)), ("Ada", "1815."), any_order=True
+    )
+    rag = canopy.Canopy(index, llm, config=replace(HASHING, retrieval=ONE_ROUND))
+    with pytest.raises(LLMError, match="down") as caught:
+        rag.ask_many(["When was judo created?", "When was Ada born?"])
+    llm.assert_done()
+    assert caught.value.__notes__ == [
+        "question: 'When was judo created?'",
+        "1 of 2 questions failed",
+    ]

@@ -25,6 +25,7 @@ from canopy_rag.cli.options import (
     Rounds,
     Route,
     Select,
+    Tokenizer,
     settings,
 )
 from canopy_rag.cli.output import Output
@@ -37,6 +38,7 @@ def ask(
     index: IndexFolder = None,
     llm: Llm = None,
     model: Model = None,
+    tokenizer: Tokenizer = None,
     rounds: Rounds = None,
     critic: Critic = None,
     route: Route = False,
@@ -76,6 +78,7 @@ def ask(
         "index.path": index,
         "llm.name": llm,
         "llm.model": model,
+        "llm.tokenizer": tokenizer,
         "retrieval.rounds": rounds,
         "retrieval.critic": critic,
         "retrieval.route": "llm" if route else None,

@@ -22,7 +22,11 @@ FEATURES = {
     "video": "videos with their subtitles",
     "ocr": "the text in pictures; without it they are found by their captions",
     "llm": "chat servers and encoders over HTTP: --llm URL",
-    "local": "all of these on one machine, and the embedded chat model: --llm local",
+    "eval": "the plots of canopy diagnose",
+    "qwen": "the encoder qwen3-vl, on a GPU",
+    "hf": "encoders of the hub: hf:<model>",
+    "train": "canopy train with LoRA",
+    "local": "index, video and llm on one machine, and the embedded chat model: --llm local",
 }
 _REQUIREMENT = re.compile(
     r"""^([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?[^;]*(?:;.*extra\s*==\s*["']([^"']+)["'])?"""

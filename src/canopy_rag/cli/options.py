@@ -153,6 +153,16 @@ Model = Annotated[
         show_default=False,
     ),
 ]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer",
+        metavar="PATH",
+        help="The model's own tokenizer.json, for exact budgets where its server counts none.",
+        rich_help_panel=_SETTINGS,
+        show_default=False,
+    ),
+]
 Rounds = Annotated[
     int | None,
     typer.Option(

@@ -292,9 +292,7 @@ async def test_connections_are_used_again_after_streams_too(make: Make) -> None:
 def test_without_the_sdk_its_installation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_clients, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(
-        MissingDependencyError, match=r"`openai`.*pip install 'canopy-rag\[llm\]'"
-    ):
+    with pytest.raises(MissingDependencyError, match=r"`openai`.*pip install 'canopy-rag\[llm\]'"):
         OpenAIChat("http://a.example")
 
 

@@ -1,0 +1,206 @@
+"""`Index`: a folder of items, made from files, and search over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from canopy_rag.api.budgets import fitted, with_budget
+from canopy_rag.config import Config, SelectConfig
+from canopy_rag.core.errors import ConfigError, DataError
+from canopy_rag.core.evidence import Evidence
+from canopy_rag.core.protocols import Encoder, Found, MediaPart
+from canopy_rag.core.select import Select
+from canopy_rag.core.types import Hit, Item, Modality
+from canopy_rag.pipeline import factory
+from canopy_rag.pipeline.compressor import Explained, add_round, explain
+from canopy_rag.pipeline.retrieve import Retriever
+
+if TYPE_CHECKING:
+    from canopy_rag.indexing import IndexReport, Progress
+    from canopy_rag.store import LanceStore
+
+
+class Index:
+    """A folder of items, trees and node vectors, made from files. Open one with `Index.open`."""
+
+    def __init__(self, store: LanceStore, encoder: Encoder, path: Path, config: Config) -> None:
+        self._store = store
+        self._encoder = encoder
+        self._path = path
+        self._config = config
+        self._retriever = Retriever(encoder=encoder, store=store, hybrid=config.retrieval.hybrid)
+
+    @classmethod
+    def open(
+        cls, path: str | Path | None = None, *, create: bool = False, config: Config | None = None
+    ) -> Index:
+        """Open an index; reads only its description.
+
+        Args:
+            path: The folder; None: as configured (`.canopy`).
+            create: Make it if there is none.
+            config: Settings. The index's own encoder is used unless they name one.
+
+        Raises:
+            StoreError: If there is no index, or it belongs to another encoder or version.
+        """
+        config = config or Config()
+        path = Path(config.index.path if path is None else path)
+        store, encoder = factory.open_store(path, config, create=create)
+        return cls(store, encoder, path, config)
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._path
+
+    @property
+    def encoder(self) -> Encoder:
+        """What made the vectors."""
+        return self._encoder
+
+    @property
+    def store(self) -> LanceStore:
+        """Where the items lie."""
+        return self._store
+
+    @property
+    def config(self) -> Config:
+        """The settings it was opened with."""
+        return self._config
+
+    def add(
+        self,
+        *paths: str | Path,
+        prune: bool = False,
+        workers: int = 1,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        on_progress: Progress | None = None,
+    ) -> IndexReport:
+        """Index files and folders; unchanged files are skipped, changed ones replaced.
+
+        Args:
+            paths: Files and folders.
+            prune: Remove what is gone from the folders.
+            workers: Processes that parse files.
+            include: Only files that match one of these patterns.
+            exclude: No files that match one of these.
+            on_progress: Called as the work goes on.
+
+        Returns:
+            What was indexed, skipped, replaced, removed, ignored, and what failed and why.
+
+        Raises:
+            StoreError: If the index cannot be written or another process writes to it.
+        """
+        from canopy_rag.indexing import IndexOptions
+
+        return factory.index_files(
+            self._store,
+            self._encoder,
+            self._path,
+            self._config,
+            [Path(path) for path in paths],
+            options=IndexOptions(
+                include=tuple(include), exclude=tuple(exclude), workers=workers, prune=prune
+            ),
+            on_progress=on_progress,
+        )
+
+    def search(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        modalities: Sequence[Modality] | None = None,
+        selection: SelectConfig | None = None,
+    ) -> Evidence:
+        """Return the refined evidence of one round; no chat model is asked.
+
+        Args:
+            query: What to look for.
+            k: Items to retrieve; None: as configured (10).
+            modalities: Only items of these; None for all.
+            selection: Budget, cap and the like; None: as configured.
+
+        Raises:
+            DataError: If the query is empty.
+            StoreError: If the index cannot be read.
+        """
+        selection = with_budget(selection or self._config.select)
+        explained = self._explain(query, k, modalities, selection.select)
+        evidence = Evidence(meter=factory.build_meter(self._encoder))
+        return fitted(add_round(evidence, explained, query, selection), selection)
+
+    def explain(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        modalities: Sequence[Modality] | None = None,
+        item: str | None = None,
+    ) -> list[Explained]:
+        """Return the hits' trees with similarities and what was decided at each node.
+
+        Args:
+            query: What to look for.
+            k: Items to retrieve; None: as configured (10).
+            modalities: Only items of these; None for all.
+            item: Only the item of this id, whether or not it is among the first `k`.
+
+        Raises:
+            DataError: If the query is empty.
+            StoreError: If there is no such item.
+        """
+        found = self._explain(query, k, modalities, self._config.select.select)
+        if item is None:
+            return found
+        among = [each for each in found if each.found.item.id == item]
+        if among:
+            return among
+        (wanted,) = self._store.get([item])
+        vectors = self._encoder.encode_items([wanted])[0]
+        queries = self._encoder.encode_queries([query])
+        similarity = float(vectors.item @ queries.retrieval[0])
+        hit = Hit(item_id=item, corpus=wanted.corpus, similarity=similarity, rank=len(found) + 1)
+        alone = Found(hit=hit, item=wanted, nodes=vectors.nodes)
+        others = [each.found for each in found]
+        return explain([*others, alone], queries.node[0], self._config.select.select)[-1:]
+
+    def item(self, item_id: str) -> Item:
+        """Return one item.
+
+        Raises:
+            StoreError: If there is no such item.
+        """
+        return self._store.get([item_id])[0]
+
+    def info(self) -> dict[str, Any]:
+        """Return counts, sizes, digest, encoder and format version."""
+        return self._store.info()
+
+    def load(self, part: MediaPart) -> str:
+        """Return a picture of the index as a `data:` URI.
+
+        Raises:
+            IngestError: If its file is gone or broken.
+        """
+        return factory.load_picture(part, self._path)
+
+    def _explain(
+        self,
+        query: str,
+        k: int | None,
+        modalities: Sequence[Modality] | None,
+        method: Select,
+    ) -> list[Explained]:
+        depth = self._config.retrieval.k if k is None else k
+        if depth < 1:
+            raise ConfigError(f"k must be at least 1, got {depth}")
+        if not query.strip():
+            raise DataError("the query is empty; say what to look for")
+        found, node_query = self._retriever.retrieve(query, depth, modalities)
+        return explain(found, node_query, method)
