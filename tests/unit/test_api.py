@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import canopy_rag as canopy
-from canopy_rag.config import Config, EncoderConfig, RetrievalConfig
+from canopy_rag.config import Config, EncoderConfig, RetrievalConfig, SelectConfig
 from canopy_rag.core.errors import ConfigError, DataError, EncodeError, LLMError, StoreError
 from canopy_rag.testing.hashing import HashingEncoder
 from canopy_rag.testing.scripted import ScriptedLLM
@@ -41,7 +41,7 @@ def index(tmp_path, folder):
 
 
 def test_documents_are_compressed_in_order_and_verbatim():
-    compressor = canopy.Compressor(HashingEncoder(dim=256), min_tokens=0, select="paper")
+    compressor = canopy.Compressor(HashingEncoder(dim=256), min_tokens=0)
     evidence = compressor.compress("When was judo created?", DOCUMENTS)
     assert [entry.item.id for entry in evidence.entries][1:] == ["tea", "medals"]
     assert "Judo was created in 1882." in evidence.text
@@ -195,3 +195,15 @@ def test_a_failed_question_is_raised_by_name_once_all_have_ended(index):
         "question: 'When was judo created?'",
         "1 of 2 questions failed",
     ]
+
+
+def test_an_index_selects_over_the_set_and_documents_each_for_itself_unless_told(index):
+    documents = ["Judo was created in 1882. It is a sport.", "Tea is a drink. It is hot."]
+    each = canopy.Compressor("hashing", min_tokens=0).compress("judo created", documents)
+    assert len(each.entries) == 2
+    over_set = canopy.Compressor("hashing", min_tokens=0, select="set")
+    assert len(over_set.compress("judo created", documents).left_out) == 1
+    refined = SelectConfig(min_tokens=0)
+    assert index.search("judo created", selection=refined).left_out
+    paper = replace(refined, select="paper")
+    assert not index.search("judo created", selection=paper).left_out

@@ -24,14 +24,15 @@ When = Literal["always", "needed"]
 class Compressor:
     """Shows of each document just the part that a query needs: bring your own documents.
 
-    What is shown is verbatim and in order, and never nothing. A document in which nothing stands
-    out among all of them is left out (with `select="paper"` each keeps at least one region). If
-    the documents cannot be encoded they come back whole, with a `Fallback` (D9).
+    What is shown is verbatim and in order, and never nothing. Every document keeps at least one
+    region, unless the budget leaves it out; with `select="set"` one in which nothing stands out
+    among all of them is left out. If the documents cannot be encoded they come back whole, with a
+    `Fallback` (D9).
 
     Args:
         encoder: Encoder name, or an encoder; None: as configured (`minilm`).
         config: All settings; the arguments below go first.
-        select: Scope of selection: `paper` or `set` (D11).
+        select: Scope of selection (D11): `paper`, the default here, or `set`.
         budget: Most tokens; None: as configured, or 16,000.
         cap: What goes first over budget: `margin` or `tail` (D8).
         when: `needed`: leave documents whole that fit the budget.
@@ -127,7 +128,7 @@ class Compressor:
             )
             for rank, (item, each) in enumerate(zip(items, vectors, strict=True), start=1)
         ]
-        return explain(found, queries.node[0], self._selection.select)
+        return explain(found, queries.node[0], self._selection.over("paper"))
 
 
 def _encoder_of(encoder: str | Encoder | None, config: Config) -> Encoder:

@@ -131,7 +131,7 @@ class Index:
             StoreError: If the index cannot be read.
         """
         selection = with_budget(selection or self._config.select)
-        explained = self._explain(query, k, modalities, selection.select)
+        explained = self._explain(query, k, modalities, selection.over("set"))
         evidence = Evidence(meter=factory.build_meter(self._encoder))
         return fitted(add_round(evidence, explained, query, selection), selection)
 
@@ -155,7 +155,7 @@ class Index:
             DataError: If the query is empty.
             StoreError: If there is no such item.
         """
-        found = self._explain(query, k, modalities, self._config.select.select)
+        found = self._explain(query, k, modalities, self._config.select.over("set"))
         if item is None:
             return found
         among = [each for each in found if each.found.item.id == item]
@@ -168,7 +168,7 @@ class Index:
         hit = Hit(item_id=item, corpus=wanted.corpus, similarity=similarity, rank=len(found) + 1)
         alone = Found(hit=hit, item=wanted, nodes=vectors.nodes)
         others = [each.found for each in found]
-        return explain([*others, alone], queries.node[0], self._config.select.select)[-1:]
+        return explain([*others, alone], queries.node[0], self._config.select.over("set"))[-1:]
 
     def item(self, item_id: str) -> Item:
         """Return one item.

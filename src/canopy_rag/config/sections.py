@@ -53,10 +53,11 @@ class RetrievalConfig:
 class SelectConfig:
     """What of the retrieved items is shown."""
 
-    select: Literal["paper", "set"] = "set"
+    select: Literal["auto", "paper", "set"] = "auto"
     """`set`: what stands out among all retrieved items; an item may show nothing. `paper`: each
-    item decides for itself (P3). Ours: `set`, which keeps more gold in half the tokens (D11;
-    docs/diagnosis.md)."""
+    item decides for itself (P3). `auto`: `set` over what an index retrieves, where it keeps more
+    gold in half the tokens (D11; docs/diagnosis.md); `paper` over documents that are handed over,
+    each of which then shows something."""
     budget: Annotated[int, Least(1)] | None = None
     """Most evidence tokens; unset: what the reader's context leaves, at most 16,000 (D13)."""
     cap: Literal["margin", "tail"] = "margin"
@@ -72,6 +73,14 @@ class SelectConfig:
 
     def __post_init__(self) -> None:
         check_section(self)
+
+    def over(self, automatic: Literal["paper", "set"]) -> Literal["paper", "set"]:
+        """Return the scope of selection.
+
+        Args:
+            automatic: What `auto` means here.
+        """
+        return automatic if self.select == "auto" else self.select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

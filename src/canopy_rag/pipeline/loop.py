@@ -155,7 +155,7 @@ class Loop:
             found = self.retriever.retrieve_shares(query, retrieval.k, retrieval.min_share)
         else:
             found = self.retriever.retrieve(query, retrieval.k)
-        return explain(found.found, found.node_query, self.selection.select)
+        return explain(found.found, found.node_query, self.selection.over("set"))
 
 
 @dataclass(slots=True, kw_only=True)
