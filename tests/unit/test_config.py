@@ -149,7 +149,12 @@ def test_variables_that_are_no_settings_are_let_through() -> None:
         ),
         ({}, {}, "[retrieval]\nk = '10'", "settings.toml)"),
         ({}, {}, "[index]\npath = ''", "index.path must be text, not empty"),
-        ({}, {}, "[select]\nselect = [1]", "select.select must be one of auto, paper, set, got [1]"),
+        (
+            {},
+            {},
+            "[select]\nselect = [1]",
+            "select.select must be one of auto, paper, set, got [1]",
+        ),
         ({}, {}, "retrieval = 3", "retrieval must be a table, [retrieval], got 3"),
         ({}, {}, "[retrieval", "is not valid TOML"),
     ],
