@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from canopy_rag.cli.options import Debug, Encoder, Json, K, Offline, Quiet, settings
+from canopy_rag.cli.options import Debug, Encoder, Json, K, Mode, Offline, Quiet, settings
 from canopy_rag.cli.output import Output
 from canopy_rag.core.errors import ConfigError
 
@@ -40,14 +40,6 @@ MaxItems = Annotated[
         "--max-items",
         metavar="N",
         help="Most items per benchmark besides the gold ones in the pool that is searched.",
-        show_default=False,
-    ),
-]
-Mode = Annotated[
-    Literal["late", "node"] | None,
-    typer.Option(
-        "--mode",
-        help="late: one pass per item, nodes pooled from it. node: one pass per node.",
         show_default=False,
     ),
 ]

@@ -93,6 +93,14 @@ Encoder = Annotated[
         show_default=False,
     ),
 ]
+Mode = Annotated[
+    Literal["late", "node"] | None,
+    typer.Option(
+        "--mode",
+        help="late: one pass per item, nodes pooled from it. node: one pass per node.",
+        show_default=False,
+    ),
+]
 K = Annotated[
     int | None,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from canopy_rag.cli.options import FLAG, Debug, Encoder, Json, Offline, Quiet, settings
+from canopy_rag.cli.options import FLAG, Debug, Encoder, Json, Mode, Offline, Quiet, settings
 from canopy_rag.cli.output import Output
 from canopy_rag.core.errors import ConfigError
 
@@ -55,14 +55,6 @@ Limit = Annotated[
         "--limit",
         metavar="N",
         help="Most questions of each part, per benchmark.",
-        show_default=False,
-    ),
-]
-Mode = Annotated[
-    Literal["late", "node"] | None,
-    typer.Option(
-        "--mode",
-        help="late: one pass per item, nodes pooled from it. node: one pass per node.",
         show_default=False,
     ),
 ]

@@ -147,9 +147,14 @@ class Evidence:
         left_out = tuple(each for each in self.left_out if each.item_id not in held)
         return replace(self, entries=tuple(entries), left_out=left_out)
 
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """Ids of the items of which something is shown."""
+        return frozenset(entry.item.id for entry in self.entries)
+
     def holds(self, item_id: str) -> bool:
         """Whether something of the item is shown."""
-        return any(entry.item.id == item_id for entry in self.entries)
+        return item_id in self.held
 
     @cached_property
     def fragments(self) -> tuple[Fragment, ...]:
@@ -190,7 +195,7 @@ class Evidence:
     @cached_property
     def tokens(self) -> int:
         """Tokens of the evidence as its reader gets it, pictures included."""
-        return _measure(self.parts(), self.meter)
+        return self.meter.count(self.prompt_text) + self.picture_tokens
 
     @cached_property
     def picture_tokens(self) -> int:
@@ -201,9 +206,18 @@ class Evidence:
     @cached_property
     def tokens_full(self) -> int:
         """Tokens of the same items shown whole."""
+        return self.whole.tokens
+
+    @property
+    def whole(self) -> Evidence:
+        """The same items shown whole."""
         entries = tuple(replace(entry, kept=(0,), cut=None) for entry in self.entries)
-        whole = Evidence(entries=entries, meter=self.meter)
-        return _measure(whole.parts(), self.meter)
+        return Evidence(entries=entries, meter=self.meter)
+
+    @cached_property
+    def prompt_text(self) -> str:
+        """The words of the evidence as its reader gets them, numbers included."""
+        return _texts(self.parts())
 
     def to_messages(self, load: Callable[[MediaPart], str] | None = None) -> list[dict[str, Any]]:
         """Return the evidence as one user message in OpenAI's form.
@@ -275,12 +289,6 @@ def _has_ancestor(nodes: Sequence[Node], index: int, among: set[int]) -> bool:
 
 def _texts(parts: Sequence[str | MediaPart]) -> str:
     return "\n\n".join(part for part in parts if isinstance(part, str))
-
-
-def _measure(parts: Sequence[str | MediaPart], meter: Meter) -> int:
-    media = meter.count_media
-    pictures = sum(media(part) for part in parts if media and isinstance(part, MediaPart))
-    return meter.count(_texts(parts)) + pictures
 
 
 def _fragment(shown: Shown, region: Region) -> Fragment:

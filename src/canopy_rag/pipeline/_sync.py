@@ -32,14 +32,11 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 def iterate(stream: AsyncIterator[T]) -> Iterator[T]:
     """Yield what an asynchronous iterator yields."""
 
-    async def step() -> tuple[bool, T | None]:
+    async def step() -> list[T]:
         try:
-            return True, await anext(stream)
+            return [await anext(stream)]
         except StopAsyncIteration:
-            return False, None
+            return []
 
-    while True:
-        more, value = run(step())
-        if not more:
-            return
-        yield value  # type: ignore[misc]  # `more` says that it is a value
+    while values := run(step()):
+        yield from values

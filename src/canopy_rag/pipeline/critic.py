@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -15,7 +14,7 @@ from canopy_rag.core.protocols import LLM, MediaPart
 from canopy_rag.core.render import head_lines, node_body
 from canopy_rag.core.replies import CRITIC, is_new_query
 from canopy_rag.core.trees import leaves
-from canopy_rag.pipeline.reader import PictureLoader
+from canopy_rag.pipeline.reader import PictureLoader, loaded
 from canopy_rag.pipeline.structured import Calls, ask
 
 MAX_TOKENS = 256
@@ -86,13 +85,7 @@ class LLMCritic:
         style = evidence.meter.style
         seen = style.media and self.load is not None
         parts = evidence.parts(replace(style, numbered=False, media=seen))
-        return [await self._loaded(part) for part in parts]
-
-    async def _loaded(self, part: str | MediaPart) -> str | MediaPart:
-        if isinstance(part, str) or self.load is None:
-            return part
-        # Off the event loop: pictures are decoded and scaled.
-        return MediaPart(media=await asyncio.to_thread(self.load, part), time=part.time)
+        return await loaded(parts, self.load)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -172,13 +172,12 @@ class Gathered:
 
     def start(self, number: int, query: str, routing: Routing, explained: list[Explained]) -> None:
         """Enter a round with its hits."""
-        held = {entry.item.id for entry in self.evidence.entries}
         hits = tuple(
             RoundHit(
                 item_id=each.found.item.id,
                 rank=each.found.hit.rank,
                 similarity=each.found.hit.similarity,
-                held=each.found.item.id in held,
+                held=self.evidence.holds(each.found.item.id),
             )
             for each in explained
         )
@@ -201,8 +200,7 @@ class Gathered:
 
     def finish(self, evidence: Evidence) -> None:
         """Take over the round's evidence."""
-        held = {entry.item.id for entry in self.evidence.entries}
-        n_new = sum(entry.item.id not in held for entry in evidence.entries)
+        n_new = len(evidence.held - self.evidence.held)
         self.rounds[-1] = replace(self.rounds[-1], n_new=n_new)
         self._note(evidence.fallbacks)
         self.evidence = evidence

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -94,7 +95,7 @@ class LLMReader:
         allowed = budget
         while True:
             fitted = fit(evidence, allowed, cap)
-            text = _text_of(fitted)
+            text = fitted.prompt_text
             counted = await self.llm.count_tokens(neutral(text))
             if counted is None:
                 return fitted
@@ -114,7 +115,9 @@ class LLMReader:
         Raises:
             LLMError: If the model does not answer.
         """
-        return self._reading(await self.llm.complete(self._request(question, evidence)), evidence)
+        return self._reading(
+            await self.llm.complete(await self._request(question, evidence)), evidence
+        )
 
     async def stream(
         self, question: str, evidence: Evidence, ended: Callable[[Completion], None]
@@ -126,7 +129,7 @@ class LLMReader:
             evidence: What the model gets.
             ended: Called once with the whole reply, after the last piece.
         """
-        async for piece in self.llm.stream(self._request(question, evidence), ended):
+        async for piece in self.llm.stream(await self._request(question, evidence), ended):
             yield piece
 
     def finish(self, reply: Completion, evidence: Evidence) -> Reading:
@@ -147,13 +150,8 @@ class LLMReader:
             cost=reply.cost,
         )
 
-    def _request(self, question: str, evidence: Evidence) -> ChatRequest:
-        parts = tuple(
-            MediaPart(media=self.load(part), time=part.time)
-            if isinstance(part, MediaPart) and self.load is not None
-            else part
-            for part in evidence.parts()
-        )
+    async def _request(self, question: str, evidence: Evidence) -> ChatRequest:
+        parts = await loaded(evidence.parts(), self.load)
         return ChatRequest(
             messages=reader_messages(question, parts, self.style), max_tokens=self.max_tokens
         )
@@ -184,8 +182,7 @@ class LLMReader:
         self, evidence: Evidence, text: str, tokens: int, pictures_exact: bool
     ) -> Evidence:
         """Return the evidence with a meter that knows the model's own counts of it."""
-        entries = tuple(replace(entry, kept=(0,), cut=None) for entry in evidence.entries)
-        whole = _text_of(replace(evidence, entries=entries, bare=False))
+        whole = evidence.whole.prompt_text
         counted = tokens if whole == text else await self.llm.count_tokens(neutral(whole))
         known = {text: tokens, whole: tokens if counted is None else counted}
         estimate = evidence.meter.count
@@ -195,6 +192,26 @@ class LLMReader:
             exact=pictures_exact,
         )
         return replace(evidence, meter=meter)
+
+
+async def loaded(
+    parts: Sequence[str | MediaPart], load: PictureLoader | None
+) -> list[str | MediaPart]:
+    """Return the parts with their pictures loaded, in order; without a loader as they are.
+
+    Pictures are decoded and scaled off the event loop.
+
+    Raises:
+        IngestError: If a picture cannot be loaded.
+    """
+    if load is None:
+        return list(parts)
+    return [
+        MediaPart(media=await asyncio.to_thread(load, part), time=part.time)
+        if isinstance(part, MediaPart)
+        else part
+        for part in parts
+    ]
 
 
 def _sent(part: MediaPart) -> tuple[int, int]:
@@ -243,11 +260,6 @@ class ExtractiveReader:
         return Reading(
             "\n".join(lines), tuple(Citation(n=n, fragment=n) for n in cited), 0, 0, llm_calls=0
         )
-
-
-def _text_of(evidence: Evidence) -> str:
-    """Return the evidence's text as the meter counts it and the prompt holds it."""
-    return "\n\n".join(part for part in evidence.parts() if isinstance(part, str))
 
 
 def _fallbacks(unknown: list[int], *, cut: bool) -> tuple[Fallback, ...]:
