@@ -1,0 +1,1 @@
+"""Methods to compare with, one per file, all with the same interface: `registry` builds them."""
