@@ -86,5 +86,5 @@ def test_index_search_and_explain(orchard: Path) -> None:
 def test_ask(orchard: Path) -> None:
     _output("index", str(orchard), "--encoder", "hashing")
     answer = _output("ask", "Where do the two hives stand?")
-    assert set(answer["usage"].pop("seconds")) == {"retrieve", "refine", "read"}
+    assert set(answer["usage"].pop("seconds")) == {"retrieve", "search", "refine", "read"}
     _check("ask", answer)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from canopy_rag.core.protocols import Encoder, Found, Store
 from canopy_rag.core.types import MODALITIES, Modality
+from canopy_rag.pipeline.clock import SEARCH, inner_stage
 from canopy_rag.pipeline.route import by_similarity, soft_shares
 
 
@@ -46,9 +47,9 @@ class Retriever:
             EncodeError: If the query cannot be encoded.
         """
         vectors = self.encoder.encode_queries([query])
-        found = self.store.search(
-            vectors.retrieval[0], k, modalities=modalities, text=query if self.hybrid else None
-        )
+        text = query if self.hybrid else None
+        with inner_stage(SEARCH):
+            found = self.store.search(vectors.retrieval[0], k, modalities=modalities, text=text)
         return Retrieved(found, vectors.node[0])
 
     def retrieve_each(self, query: str, k: int, modalities: Sequence[Modality]) -> Retrieved:
@@ -66,8 +67,11 @@ class Retriever:
     ) -> tuple[dict[Modality, list[Found]], NDArray[np.float32]]:
         vectors = self.encoder.encode_queries([query])
         text = query if self.hybrid else None
-        found = {
-            modality: self.store.search(vectors.retrieval[0], k, modalities=[modality], text=text)
-            for modality in modalities
-        }
+        with inner_stage(SEARCH):
+            found = {
+                modality: self.store.search(
+                    vectors.retrieval[0], k, modalities=[modality], text=text
+                )
+                for modality in modalities
+            }
         return found, vectors.node[0]

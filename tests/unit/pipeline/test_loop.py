@@ -44,7 +44,7 @@ async def test_a_model_reads_numbered_evidence_and_its_citations_are_found(loop)
     assert answer.stop == "no_critic"
     assert answer.usage.llm_calls == 1
     assert answer.usage.prompt_tokens > 0
-    assert set(answer.usage.seconds) == {"retrieve", "refine", "read"}
+    assert set(answer.usage.seconds) == {"retrieve", "search", "refine", "read"}
     assert [hit.rank for hit in answer.rounds[0].hits] == [1, 2, 3]
     assert answer.rounds[0].n_new == 3
 

@@ -271,7 +271,8 @@ async def test_a_cancelled_question_ends_at_once_and_leaves_others_alone(looping
 async def test_the_stages_of_all_rounds_are_timed(looping):
     llm = script(NOT_AGGREGATE, missing(FOLLOW_UP), ENOUGH, "In 1882 [2].")
     answer = await looping(llm).answer(QUESTION)
-    assert set(answer.usage.seconds) == {"retrieve", "classify", "refine", "critic", "read"}
+    stages = {"retrieve", "search", "classify", "refine", "critic", "read"}
+    assert set(answer.usage.seconds) == stages
     assert answer.usage.prompt_tokens == sum(
         [await llm.count_tokens(text) for text in map(_prompt, llm.calls)]
     )
