@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,26 @@ from canopy_rag.core.refine import Refinement
 from canopy_rag.core.render import node_body
 from canopy_rag.core.select import Select, select
 from canopy_rag.core.trees import leaves
+from canopy_rag.core.types import Item
 from canopy_rag.core.vectors import similarities_of_all
+
+
+class Selector(Protocol):
+    """Another way to choose regions than those of `core.select`, to compare with."""
+
+    def __call__(
+        self, query: str, items: Sequence[Item], similarities: Sequence[NDArray[np.float32]]
+    ) -> list[Refinement]:
+        """Return what to show of each item; nothing kept: nothing of it.
+
+        A refinement without outcomes says that nothing was decided: the item is `whole`.
+
+        Args:
+            query: The round's query.
+            items: The hits, in rank order.
+            similarities: Of the query and each node of each item, `(n_nodes,)` each.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,22 +52,60 @@ class Explained:
     """Of the query and each node, `(n_nodes,)`, node order."""
     refinement: Refinement
 
+    def to_dict(self, *, texts: bool = True) -> dict[str, Any]:
+        """Return the hit with all its nodes, visited or not, in the JSON form of `explain`.
+
+        Args:
+            texts: Put in the words of every node; those of inner nodes come again in their leaves.
+        """
+        item, hit = self.found.item, self.found.hit
+        nodes = []
+        for node in item.nodes:
+            entry: dict[str, Any] = {
+                "index": node.index,
+                "parent": node.parent,
+                "start": node.start,
+                "stop": node.stop,
+                "similarity": float(self.similarities[node.index]),
+                "outcome": self.refinement.outcomes.get(node.index),
+            }
+            if texts:
+                entry["text"] = node_body(item, node.start, node.stop)
+            nodes.append(entry)
+        return {
+            "item_id": item.id,
+            "title": item.title,
+            "modality": item.modality,
+            "similarity": hit.similarity,
+            "rank": hit.rank,
+            "nodes": nodes,
+        }
+
 
 def explain(
-    found: Sequence[Found], node_query: NDArray[np.float32], method: Select
+    found: Sequence[Found],
+    node_query: NDArray[np.float32],
+    method: Select | Selector,
+    *,
+    query: str = "",
 ) -> list[Explained]:
     """Compare a query with every node of the hits and select regions, in rank order.
 
     Args:
         found: Hits with trees and node vectors.
         node_query: The query's unit vector of the node encoder, `(dim,)`.
-        method: Scope of selection (D11).
+        method: Scope of selection (D11), or another way to select.
+        query: Its text, for a way to select that looks at it.
     """
     values = similarities_of_all([(each.item.nodes, each.nodes) for each in found], node_query)
-    scored = [(each.item.nodes, value) for each, value in zip(found, values, strict=True)]
+    if isinstance(method, str):
+        scored = [(each.item.nodes, value) for each, value in zip(found, values, strict=True)]
+        chosen = select(scored, method)
+    else:
+        chosen = method(query, [each.item for each in found], values)
     return [
         Explained(found=each, similarities=value, refinement=refinement)
-        for each, value, refinement in zip(found, values, select(scored, method), strict=True)
+        for each, value, refinement in zip(found, values, chosen, strict=True)
     ]
 
 
@@ -121,7 +180,9 @@ def _passes_through(whole: Evidence, settings: SelectConfig) -> bool:
 def _why(each: Explained, aggregate: Collection[str]) -> Why:
     if each.found.item.modality == "image":
         return "image"
-    return "aggregate" if each.found.item.id in aggregate else "refined"
+    if each.found.item.id in aggregate:
+        return "aggregate"
+    return "refined" if each.refinement.outcomes else "whole"
 
 
 def _shown(each: Explained, query: str, number: int, why: Why) -> Shown:

@@ -7,7 +7,7 @@ refined against its own query. Questions wait for nobody: there is no barrier be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
 from canopy_rag.config import RetrievalConfig, SelectConfig
@@ -17,7 +17,7 @@ from canopy_rag.core.evidence import Evidence, Fallback, Meter
 from canopy_rag.core.protocols import LLM, Completion
 from canopy_rag.pipeline.aggregate import is_aggregate
 from canopy_rag.pipeline.clock import Clock
-from canopy_rag.pipeline.compressor import Explained, add_round, explain
+from canopy_rag.pipeline.compressor import Explained, Selector, add_round, explain
 from canopy_rag.pipeline.critic import Critic
 from canopy_rag.pipeline.reader import ExtractiveReader, LLMReader, Reading, meter_for
 from canopy_rag.pipeline.retrieve import Retriever
@@ -39,34 +39,62 @@ class Loop:
     """Tells aggregate questions, whose tables are passed whole (P6); None: none are."""
     retrieval: RetrievalConfig = field(default_factory=RetrievalConfig)
     selection: SelectConfig = field(default_factory=SelectConfig)
+    selector: Selector | None = None
+    """Chooses regions in another way than `selection.select` says, to compare with; None: as it
+    says."""
     meter: Meter = field(default_factory=Meter)
     """How tokens are counted where the reader cannot count them itself."""
 
-    async def gather(self, question: str) -> Gathered:
+    async def gather(
+        self,
+        question: str,
+        on_round: Callable[[Round], None] | None = None,
+        *,
+        query: str | None = None,
+    ) -> Gathered:
         """Run the rounds and return what the reader is to get.
 
         A deadline (`retrieval.deadline_s`) ends the rounds; what was found by then is read.
+
+        Args:
+            question: The question.
+            on_round: Hears of each round when its evidence was found, and when it was judged.
+            query: What round 1 searches with; None: the question.
 
         Raises:
             EncodeError: If a query cannot be encoded.
             LLMError: If the reader's server cannot be reached to count tokens.
         """
-        gathered = Gathered(evidence=Evidence(meter=meter_for(self.reader, self.meter)))
+        gathered = Gathered(
+            evidence=Evidence(meter=meter_for(self.reader, self.meter)), on_round=on_round
+        )
         try:
             async with asyncio.timeout(self.retrieval.deadline_s):
-                await self._rounds(question, gathered)
+                await self._rounds(question, question if query is None else query, gathered)
         except TimeoutError:
             gathered.stop = "deadline"
         return gathered
 
-    async def answer(self, question: str) -> Answer:
+    async def answer(self, question: str, *, query: str | None = None) -> Answer:
         """Answer one question.
+
+        Args:
+            question: The question.
+            query: What round 1 searches with; None: the question.
 
         Raises:
             EncodeError: If a query cannot be encoded.
             LLMError: If the reader does not answer.
         """
-        gathered = await self.gather(question)
+        gathered = await self.gather(question, query=query)
+        return await self.finish(question, gathered)
+
+    async def finish(self, question: str, gathered: Gathered) -> Answer:
+        """Read what the rounds have gathered and return the answer.
+
+        Raises:
+            LLMError: If the reader does not answer.
+        """
         with gathered.clock.stage("read"):
             if isinstance(self.reader, LLMReader):
                 reading = await self.reader.read(question, gathered.evidence)
@@ -74,9 +102,11 @@ class Loop:
                 reading = self.reader.read(question, gathered.evidence)
         return gathered.answered(question, reading)
 
-    async def stream(self, question: str) -> AsyncIterator[Evidence | str | Answer]:
+    async def stream(
+        self, question: str, on_round: Callable[[Round], None] | None = None
+    ) -> AsyncIterator[Evidence | str | Answer]:
         """Yield the evidence, then the pieces of the answer as they come, then the answer."""
-        gathered = await self.gather(question)
+        gathered = await self.gather(question, on_round)
         yield gathered.evidence
         with gathered.clock.stage("read"):
             if isinstance(self.reader, LLMReader):
@@ -89,12 +119,12 @@ class Loop:
                 yield reading.text
         yield gathered.answered(question, reading)
 
-    async def _rounds(self, question: str, gathered: Gathered) -> None:
+    async def _rounds(self, question: str, query: str, gathered: Gathered) -> None:
         settings = self.selection
         if isinstance(self.reader, LLMReader):
             budget = await self.reader.budget(question, settings.budget)
             settings = replace(settings, budget=budget)
-        queries = [question]
+        queries = [query]
         while True:
             number = len(queries)
             before = gathered.evidence
@@ -155,7 +185,8 @@ class Loop:
             found = self.retriever.retrieve_shares(query, retrieval.k, retrieval.min_share)
         else:
             found = self.retriever.retrieve(query, retrieval.k)
-        return explain(found.found, found.node_query, self.selection.over("set"))
+        method = self.selector or self.selection.over("set")
+        return explain(found.found, found.node_query, method, query=query)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,6 +200,8 @@ class Gathered:
     aggregate: bool | None = None
     """Whether the question needs whole tables; None before the first table (P6)."""
     calls: Calls = field(default_factory=Calls)
+    on_round: Callable[[Round], None] | None = None
+    """Hears of the current round when its evidence was found, and when it was judged."""
 
     def start(self, number: int, query: str, routing: Routing, explained: list[Explained]) -> None:
         """Enter a round with its hits."""
@@ -197,6 +230,7 @@ class Gathered:
         self._note(calls.fallbacks)
         if verdict is not None:
             self.rounds[-1] = replace(self.rounds[-1], verdict=verdict)
+            self._tell()
 
     def finish(self, evidence: Evidence) -> None:
         """Take over the round's evidence."""
@@ -204,6 +238,7 @@ class Gathered:
         self.rounds[-1] = replace(self.rounds[-1], n_new=n_new)
         self._note(evidence.fallbacks)
         self.evidence = evidence
+        self._tell()
 
     def answered(self, question: str, reading: Reading) -> Answer:
         """Return the answer with its trace."""
@@ -225,6 +260,10 @@ class Gathered:
             stop=self.stop,
             usage=usage,
         )
+
+    def _tell(self) -> None:
+        if self.on_round is not None:
+            self.on_round(self.rounds[-1])
 
     def _note(self, fallbacks: tuple[Fallback, ...]) -> None:
         last = self.rounds[-1]

@@ -71,13 +71,26 @@ class LLMReader:
             question: What instructions and question take is left out of the budget.
             wanted: The user's budget; None: 16,000.
         """
+        return await self.room(
+            reader_messages(question, (), self.style), wanted, max_tokens=self.max_tokens
+        )
+
+    async def room(
+        self, messages: tuple[Message, ...], wanted: int | None, *, max_tokens: int
+    ) -> int:
+        """Return the evidence tokens that a prompt leaves of the model's context (P9).
+
+        Args:
+            messages: The prompt without its evidence.
+            wanted: The user's budget; None: 16,000.
+            max_tokens: Longest reply, in tokens.
+        """
         most = MAX_BUDGET if wanted is None else wanted
-        messages = reader_messages(question, (), self.style)
         asked = await self._tokens(messages)  # a server tells its window with the first count
         windows = [each for each in (self.llm.context_tokens, self.window) if each is not None]
         if not windows:
             return most
-        rest = asked + self.max_tokens + TEMPLATE_TOKENS
+        rest = asked + max_tokens + TEMPLATE_TOKENS
         return max(1, min(most, min(windows) - rest))
 
     async def fit(self, evidence: Evidence, budget: int, cap: Cap) -> Evidence:
