@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, overload
 
 from canopy_rag.api.index import Index
 from canopy_rag.config import Config
-from canopy_rag.core.answer import Answer
+from canopy_rag.core.answer import Answer, Round
 from canopy_rag.core.errors import CanopyError, DataError
 from canopy_rag.core.evidence import Evidence
 from canopy_rag.core.protocols import LLM
@@ -131,11 +131,19 @@ class Canopy:
         """Yield the evidence, the pieces of the answer as they come, and the answer."""
         return iterate(self.astream(question))
 
-    def astream(self, question: str) -> AsyncIterator[Evidence | str | Answer]:
-        """Yield the evidence, the pieces of the answer as they come, and the answer."""
+    def astream(
+        self, question: str, *, on_round: Callable[[Round], None] | None = None
+    ) -> AsyncIterator[Evidence | str | Answer]:
+        """Yield the evidence, the pieces of the answer as they come, and the answer.
+
+        Args:
+            question: The question.
+            on_round: Hears of each round before the evidence comes: when its own was found, and
+                again, with the same number, when the critic has judged it.
+        """
         if not question.strip():
             raise DataError("the question is empty; ask something")
-        return self._loop.stream(question)
+        return self._loop.stream(question, on_round=on_round)
 
     async def aclose(self) -> None:
         """Give the model's connections back."""

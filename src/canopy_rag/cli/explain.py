@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -69,35 +69,8 @@ def explain(
     config = settings(offline=offline, output=output, flags=flags)
     explained = open_index(config, output, query).explain(query, item=item)
     if as_json:
-        output.json([as_dict(each) for each in explained])
+        output.json([each.to_dict() for each in explained])
     elif not explained:
         output.show("Nothing was found: the index is empty.")
     else:
         output.show(*drawings(explained, output.width, unicode=output.unicode))
-
-
-def as_dict(explained: Any) -> dict[str, Any]:
-    """Return one hit with all its nodes, visited or not, in the JSON form of `explain`."""
-    from canopy_rag.core.render import node_body
-
-    item, hit = explained.found.item, explained.found.hit
-    outcomes = explained.refinement.outcomes
-    return {
-        "item_id": item.id,
-        "title": item.title,
-        "modality": item.modality,
-        "similarity": hit.similarity,
-        "rank": hit.rank,
-        "nodes": [
-            {
-                "index": node.index,
-                "parent": node.parent,
-                "start": node.start,
-                "stop": node.stop,
-                "similarity": float(explained.similarities[node.index]),
-                "outcome": outcomes.get(node.index),
-                "text": node_body(item, node.start, node.stop),
-            }
-            for node in item.nodes
-        ],
-    }

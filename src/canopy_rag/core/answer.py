@@ -57,6 +57,10 @@ class Round:
     """None when no critic was asked."""
     fallbacks: tuple[Fallback, ...] = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON interface's form of a round."""
+        return _round_dict(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -91,7 +95,7 @@ class Answer:
             "text": self.text,
             "citations": [{"n": each.n, "fragment": each.fragment} for each in self.citations],
             "evidence": self.evidence.to_dict(),
-            "rounds": [_round_dict(each) for each in self.rounds],
+            "rounds": [each.to_dict() for each in self.rounds],
             "stop": self.stop,
             "usage": {
                 "llm_calls": self.usage.llm_calls,

@@ -60,6 +60,7 @@ class Loop:
             question: The question.
             on_round: Hears of each round when its evidence was found, and when it was judged.
             query: What round 1 searches with; None: the question.
+            on_round: Hears of a round when its evidence was found, and again when it was judged.
 
         Raises:
             EncodeError: If a query cannot be encoded.
@@ -103,10 +104,10 @@ class Loop:
         return gathered.answered(question, reading)
 
     async def stream(
-        self, question: str, on_round: Callable[[Round], None] | None = None
+        self, question: str, *, on_round: Callable[[Round], None] | None = None
     ) -> AsyncIterator[Evidence | str | Answer]:
         """Yield the evidence, then the pieces of the answer as they come, then the answer."""
-        gathered = await self.gather(question, on_round)
+        gathered = await self.gather(question, on_round=on_round)
         yield gathered.evidence
         with gathered.clock.stage("read"):
             if isinstance(self.reader, LLMReader):
