@@ -58,9 +58,8 @@ class Loop:
 
         Args:
             question: The question.
-            on_round: Hears of each round when its evidence was found, and when it was judged.
+            on_round: Hears of each round when its evidence was found, and again when it was judged.
             query: What round 1 searches with; None: the question.
-            on_round: Hears of a round when its evidence was found, and again when it was judged.
 
         Raises:
             EncodeError: If a query cannot be encoded.
