@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
+from canopy_rag.baselines._selectors import whole
 from canopy_rag.core.answer import Answer
 from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.protocols import LLM, SentenceSplitter
@@ -117,6 +118,32 @@ class Spec:
     """From the full name, the parts and the settings."""
     settings: type[Any] = NoSettings
     """A dataclass: the parameters after the colon, with defaults and bounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopMethod:
+    """A method that is the loop, configured."""
+
+    name: str
+    loop: Loop
+    verbatim: bool = True
+
+    async def answer(self, question: Question) -> Answer:
+        """Answer one question."""
+        return await self.loop.answer(asked(question), query=question.text)
+
+
+def one_round(loop: Loop) -> Loop:
+    """Return the loop with a single round over whole items: no critic, router, classifier."""
+    retrieval = replace(loop.retrieval, rounds=1, route="off")
+    return replace(
+        loop, critic=None, router=None, classifier=None, selector=whole, retrieval=retrieval
+    )
+
+
+def refined_always(loop: Loop) -> Loop:
+    """Return the loop without the pass-through of small evidence, which is Canopy's own (D9)."""
+    return replace(loop, selection=replace(loop.selection, min_tokens=0, when="always"))
 
 
 def asked(question: Question) -> str:

@@ -49,7 +49,8 @@ class Round:
     """From 1."""
     query: str
     routed: tuple[str, ...]
-    """Modalities searched; empty: all."""
+    """What the router chose, `none` for nothing to be searched; empty: it was not asked, or did not
+    say, and all are searched."""
     hits: tuple[RoundHit, ...]
     n_new: int
     """Items of this round that were not held before."""

@@ -20,7 +20,8 @@ from canopy_rag.core.parsing import json_objects, unique_fields
 from canopy_rag.core.types import MODALITIES
 
 T = TypeVar("T")
-FormName = Literal["critic", "aggregate", "router"]
+FormName = Literal["critic", "aggregate", "router", "judge", "extract", "choice"]
+"""The last three are of methods to compare with (`baselines`)."""
 NONE = "none"
 """The router's category for queries that need no retrieval."""
 
@@ -206,12 +207,13 @@ def _problem(text: str, schema: Mapping[str, Any]) -> str | None:
     return _mismatch(parsed, schema, "it")
 
 
-_TYPES = {"object": dict, "array": list, "string": str, "boolean": bool}
+_TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
 
 
 def _mismatch(value: Any, schema: Mapping[str, Any], name: str) -> str | None:
     """Return how a value differs from one of the schemas above; None if it does not."""
-    if not isinstance(value, _TYPES[schema["type"]]):
+    truth = isinstance(value, bool) and schema["type"] == "integer"  # True is an int
+    if truth or not isinstance(value, _TYPES[schema["type"]]):
         return f"{name} is no {schema['type']}"
     if "enum" in schema and value not in schema["enum"]:
         return f"{name} is none of {', '.join(schema['enum'])}"

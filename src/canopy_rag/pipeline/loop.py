@@ -15,6 +15,7 @@ from canopy_rag.core.answer import Answer, Round, RoundHit, Stop, Usage, Verdict
 from canopy_rag.core.budget import fit
 from canopy_rag.core.evidence import Evidence, Fallback, Meter
 from canopy_rag.core.protocols import LLM, Completion
+from canopy_rag.core.replies import NONE
 from canopy_rag.pipeline.aggregate import is_aggregate
 from canopy_rag.pipeline.clock import Clock
 from canopy_rag.pipeline.compressor import Explained, Selector, add_round, explain
@@ -214,9 +215,8 @@ class Gathered:
             )
             for each in explained
         )
-        self.rounds.append(
-            Round(number=number, query=query, routed=routing.modalities, hits=hits, n_new=0)
-        )
+        routed = (NONE,) if routing.none else routing.modalities
+        self.rounds.append(Round(number=number, query=query, routed=routed, hits=hits, n_new=0))
         self.count(routing)
 
     def count(self, calls: Calls, *, verdict: Verdict | None = None) -> None:

@@ -111,12 +111,12 @@ def critic_messages(
 
 def aggregate_messages(question: str) -> tuple[Message, ...]:
     """Return what the aggregate classifier is asked: the question alone (P6)."""
-    return _question_messages("aggregate", question=question)
+    return question_messages("aggregate", question=question)
 
 
 def router_messages(query: str) -> tuple[Message, ...]:
     """Return what the modality router is asked: the query alone (P8)."""
-    return _question_messages("router", query=query)
+    return question_messages("router", query=query)
 
 
 def repair_messages(reply: str, schema: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -160,8 +160,16 @@ def evidence_messages(
     )
 
 
-def _question_messages(name: str, **fields: str) -> tuple[Message, ...]:
-    """Return the messages of a prompt that shows no evidence."""
+def question_messages(name: str, **fields: str) -> tuple[Message, ...]:
+    """Return the messages of a prompt that shows no evidence.
+
+    Args:
+        name: File name without `.md`.
+        **fields: All its fields.
+
+    Raises:
+        ValueError: If the prompt is unknown, a field is missing, or one too many is given.
+    """
     safe = {field: neutral(value) for field, value in fields.items()}
     system, _, user = render(name, **safe).partition(_BREAK)
     return (
