@@ -198,6 +198,50 @@ class IndexConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """How `canopy serve` answers over HTTP. Its key comes from the flag or the environment."""
+
+    host: Annotated[str, NotEmpty()] = "127.0.0.1"
+    """Address to listen on. One that others can reach needs a key."""
+    port: Annotated[int, Least(0)] = 8377
+    """Port to listen on; 0: any that is free."""
+    allow_public: bool = False
+    """Listen on an address that others can reach without a key."""
+    allow_upload: bool = False
+    """Let callers add files to the index."""
+    allow_hosts: str | None = None
+    """Further names that this server may be called by, comma-separated; unset: `localhost`, its
+    own address, and with a key on an address that others can reach any name."""
+    allow_origins: str | None = None
+    """Origins whose web pages may call the API (CORS), comma-separated; unset: none but its own."""
+    max_searches: Annotated[int, Least(1)] = 128
+    """Searches at work or waiting; more are sent away with 503. Ours."""
+    max_answers: Annotated[int, Least(1)] = 64
+    """Questions at work or waiting; more are sent away with 503. Ours."""
+    threads: Annotated[int, Least(1)] | None = None
+    """Threads that search; unset: one more than there are CPUs."""
+    timeout_s: Annotated[float, Above(0)] = 180.0
+    """Longest time for one request, in seconds. Ours."""
+    body_timeout_s: Annotated[float, Above(0)] = 30.0
+    """Longest time for a body to arrive; an upload may take as long for each megabyte. Ours."""
+    write_timeout_s: Annotated[float, Above(0)] = 60.0
+    """Longest time that a client may take nothing of its reply. Ours."""
+    grace_s: Annotated[float, Above(0)] = 20.0
+    """Longest wait for running requests when the server is stopped. Ours."""
+    max_body_bytes: Annotated[int, Least(1)] = 16_000_000
+    """Longest JSON body. Ours."""
+    max_upload_bytes: Annotated[int, Least(1)] = 256_000_000
+    """Longest uploaded file. Ours."""
+    max_uploads_bytes: Annotated[int, Least(1)] = 4_000_000_000
+    """All uploaded files together. Ours."""
+    session_s: Annotated[float, Above(0)] = 43_200.0
+    """How long a browser stays signed in. Ours: twelve hours."""
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All sections, and where each value came from."""
 
@@ -207,6 +251,7 @@ class Config:
     llm: LLMConfig = LLMConfig()
     ingest: IngestConfig = IngestConfig()
     index: IndexConfig = IndexConfig()
+    server: ServerConfig = ServerConfig()
     origins: Mapping[str, str] = field(default_factory=dict, hash=False)
     """`section.field` -> origin, for every value that is not a default."""
 
