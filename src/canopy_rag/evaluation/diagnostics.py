@@ -7,12 +7,13 @@ resample as they need.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from canopy_rag.core.evidence import Evidence, Meter, Shown
 from canopy_rag.core.preferences import decides_correctly, decision_instances
+from canopy_rag.core.questions import GoldSpan
 from canopy_rag.core.refine import Outcome, Refinement, refine
 from canopy_rag.core.select import Scored
 from canopy_rag.core.trees import leaves
@@ -216,14 +217,24 @@ def retrieval_recall(judged: Judged, k: int) -> float:
 
 def covers_all(judged: Judged, k: int) -> bool:
     """Whether every hop (or, without hops, every gold item) has an item among the first `k`."""
-    first = {item.id for item in judged.found_items[:k]}
+    located = [span for span in judged.question.gold if span.item_id in judged.gold]
+    return covers(located, {item.id for item in judged.found_items[:k]})
+
+
+def covers(gold: Sequence[GoldSpan], found: Collection[str]) -> bool:
+    """Whether every hop (or, without hops, every gold item) has an item among those found.
+
+    Args:
+        gold: Gold spans of a question, at least one.
+        found: Ids of items.
+    """
     hops: dict[int, set[str]] = {}
-    for span in judged.question.gold:
-        if span.hop is not None and span.item_id in judged.gold:
+    for span in gold:
+        if span.hop is not None:
             hops.setdefault(span.hop, set()).add(span.item_id)
     if hops:
-        return all(own & first for own in hops.values())
-    return set(judged.gold) <= first
+        return all(not own.isdisjoint(found) for own in hops.values())
+    return all(span.item_id in found for span in gold)
 
 
 def _depths(nodes: Sequence[Node]) -> list[int]:
