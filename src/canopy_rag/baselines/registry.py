@@ -11,7 +11,7 @@ from canopy_rag.baselines.base import Method, Parts, Spec
 from canopy_rag.config.values import coerce
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 
-_MODULES = ("canopy", "vanilla", "flat", "recomp", "universalrag")
+_MODULES = ("canopy", "vanilla", "flat", "recomp", "s2g_rag", "ircot", "universalrag")
 """One method or family each, in the order of the paper's tables."""
 
 

@@ -156,7 +156,7 @@ class Loop:
                 routing = await self.router.route(query)
         with clock.stage("retrieve"):
             # Arithmetic and file reading: off the event loop, so that other questions go on.
-            explained = await asyncio.to_thread(self._search, query, routing)
+            explained = await asyncio.to_thread(self.search, query, routing)
         gathered.start(number, query, routing, explained)
         tables = {e.found.item.id for e in explained if e.found.item.modality == "table"}
         if tables and self.classifier is not None and gathered.aggregate is None:
@@ -176,7 +176,12 @@ class Loop:
             return await self.reader.fit(evidence, settings.budget, settings.cap)
         return fit(evidence, settings.budget, settings.cap)
 
-    def _search(self, query: str, routing: Routing) -> list[Explained]:
+    def search(self, query: str, routing: Routing) -> list[Explained]:
+        """Return the hits of one query with the regions selected of each, in rank order.
+
+        Raises:
+            EncodeError: If the query cannot be encoded.
+        """
         retrieval = self.retrieval
         if routing.none and retrieval.none == "answer":
             return []
@@ -201,6 +206,8 @@ class Gathered:
     aggregate: bool | None = None
     """Whether the question needs whole tables; None before the first table (P6)."""
     calls: Calls = field(default_factory=Calls)
+    early: tuple[Fallback, ...] = ()
+    """What went wrong before the first round."""
     on_round: Callable[[Round], None] | None = None
     """Hears of the current round when its evidence was found, and when it was judged."""
 
@@ -217,6 +224,8 @@ class Gathered:
         )
         routed = (NONE,) if routing.none else routing.modalities
         self.rounds.append(Round(number=number, query=query, routed=routed, hits=hits, n_new=0))
+        self._note(self.early)
+        self.early = ()
         self.count(routing)
 
     def count(self, calls: Calls, *, verdict: Verdict | None = None) -> None:
@@ -242,8 +251,8 @@ class Gathered:
 
     def answered(self, question: str, reading: Reading) -> Answer:
         """Return the answer with its trace."""
-        if self.rounds:
-            self._note(reading.fallbacks)
+        self._note(reading.fallbacks)
+        notes = self.evidence.fallbacks + self.early  # a deadline may pass before any round
         usage = Usage(
             llm_calls=self.calls.llm_calls + reading.llm_calls,
             prompt_tokens=self.calls.prompt_tokens + reading.prompt_tokens,
@@ -255,7 +264,7 @@ class Gathered:
             question=question,
             text=reading.text,
             citations=reading.citations,
-            evidence=self.evidence,
+            evidence=replace(self.evidence, fallbacks=notes) if self.early else self.evidence,
             rounds=tuple(self.rounds),
             stop=self.stop,
             usage=usage,
@@ -266,5 +275,8 @@ class Gathered:
             self.on_round(self.rounds[-1])
 
     def _note(self, fallbacks: tuple[Fallback, ...]) -> None:
+        if not self.rounds:
+            self.early += fallbacks
+            return
         last = self.rounds[-1]
         self.rounds[-1] = replace(last, fallbacks=last.fallbacks + fallbacks)
