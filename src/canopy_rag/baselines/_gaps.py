@@ -65,7 +65,7 @@ def _gap(fields: Mapping[str, Any]) -> Gap:
     )
 
 
-JUDGE = Form[Judged](
+JUDGE: Form[Judged] = Form(
     name="judge",
     schema={
         "type": "object",

@@ -74,7 +74,7 @@ def _of_words(text: str) -> tuple[int, ...] | None:
     return None if match is None else tuple(dict.fromkeys(map(int, match[1].split(","))))
 
 
-EXTRACT = Form[tuple[int, ...]](
+EXTRACT: Form[tuple[int, ...]] = Form(
     name="extract",
     schema={
         "type": "object",
