@@ -142,6 +142,7 @@ class Index:
         k: int | None = None,
         modalities: Sequence[Modality] | None = None,
         item: str | None = None,
+        selection: SelectConfig | None = None,
     ) -> list[Explained]:
         """Return the hits' trees with similarities and what was decided at each node.
 
@@ -150,12 +151,14 @@ class Index:
             k: Items to retrieve; None: as configured (10).
             modalities: Only items of these; None for all.
             item: Only the item of this id, whether or not it is among the first `k`.
+            selection: Its scope decides; None: as configured.
 
         Raises:
             DataError: If the query is empty.
             StoreError: If there is no such item.
         """
-        found = self._explain(query, k, modalities, self._config.select.over("set"))
+        method = (selection or self._config.select).over("set")
+        found = self._explain(query, k, modalities, method)
         if item is None:
             return found
         among = [each for each in found if each.found.item.id == item]
@@ -168,7 +171,7 @@ class Index:
         hit = Hit(item_id=item, corpus=wanted.corpus, similarity=similarity, rank=len(found) + 1)
         alone = Found(hit=hit, item=wanted, nodes=vectors.nodes)
         others = [each.found for each in found]
-        return explain([*others, alone], queries.node[0], self._config.select.over("set"))[-1:]
+        return explain([*others, alone], queries.node[0], method)[-1:]
 
     def item(self, item_id: str) -> Item:
         """Return one item.
