@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from canopy_rag.api.budgets import fitted, with_budget
-from canopy_rag.config import Config
+from canopy_rag.config import Config, SelectConfig
 from canopy_rag.core.budget import Cap
 from canopy_rag.core.errors import DataError, EncodeError
 from canopy_rag.core.evidence import Evidence, Fallback, Shown
@@ -76,6 +76,16 @@ class Compressor:
         """What compares queries and nodes."""
         return self._encoder
 
+    @property
+    def config(self) -> Config:
+        """The settings it was made with, without the arguments that went first."""
+        return self._config
+
+    @property
+    def selection(self) -> SelectConfig:
+        """What it shows, and within which budget."""
+        return self._selection
+
     def compress(self, query: str, documents: Sequence[DocumentLike]) -> Evidence:
         """Return the parts of the documents that the query needs, documents in order.
 
@@ -128,7 +138,7 @@ class Compressor:
             )
             for rank, (item, each) in enumerate(zip(items, vectors, strict=True), start=1)
         ]
-        return explain(found, queries.node[0], self._selection.over("paper"))
+        return explain(found, queries.of(0), self._selection.over("paper"))
 
 
 def _encoder_of(encoder: str | Encoder | None, config: Config) -> Encoder:

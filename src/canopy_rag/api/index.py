@@ -171,7 +171,7 @@ class Index:
         hit = Hit(item_id=item, corpus=wanted.corpus, similarity=similarity, rank=len(found) + 1)
         alone = Found(hit=hit, item=wanted, nodes=vectors.nodes)
         others = [each.found for each in found]
-        return explain([*others, alone], queries.node[0], method)[-1:]
+        return explain([*others, alone], queries.of(0), method)[-1:]
 
     def item(self, item_id: str) -> Item:
         """Return one item.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,9 @@ class NodeVectors:
     """Late pooling: token count of each row, `(n_leaves + 1,)`. None: per node."""
     norms: NDArray[np.float32] | None = None
     """Late pooling: length of each node's weighted sum, `(n_nodes,)`. None: per node."""
+    tokens: NDArray[np.uint16] | None = None
+    """Late pooling with a lexical term: the leaves' token ids, one leaf after the other; `weights`
+    says how many each has. None: the encoder has no such term."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +49,24 @@ class ItemVectors:
     nodes: NodeVectors
 
 
+class Terms(NamedTuple):
+    """The tokens of a question and what each counts."""
+
+    ids: NDArray[np.int64]
+    """Distinct, ascending, `(n_terms,)`."""
+    weights: NDArray[np.float64]
+    """`(n_terms,)`; their sum is the weight of the whole term beside the cosine."""
+
+
+class NodeQuery(NamedTuple):
+    """A query as nodes are compared with it."""
+
+    vector: NDArray[np.float32]
+    """Of the node encoder, `(dim,)`, unit length."""
+    terms: Terms | None = None
+    """Of the lexical term; None: the similarity is the cosine alone (the paper's)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class QueryVectors:
     """What an encoder makes of queries. Both rows are the same with a single encoder (D12)."""
@@ -53,6 +75,13 @@ class QueryVectors:
     """`(n_queries, dim)`, unit length: ranks items (f0)."""
     node: NDArray[np.float32]
     """`(n_queries, dim)`, unit length: compares nodes (f_theta)."""
+    terms: Sequence[Terms] | None = None
+    """Of each query, for an encoder with a lexical term."""
+
+    def of(self, position: int) -> NodeQuery:
+        """Return one of the queries as nodes are compared with it."""
+        terms = None if self.terms is None else self.terms[position]
+        return NodeQuery(self.node[position], terms)
 
 
 def leaf_intervals(nodes: Sequence[Node]) -> NDArray[np.int64]:
@@ -64,10 +93,10 @@ def leaf_intervals(nodes: Sequence[Node]) -> NDArray[np.int64]:
     Returns:
         `(n_nodes, 2)`; the root's row is `[0, n_leaves]`, a leaf's interval has length one.
     """
-    return np.array(_leaf_borders(nodes), np.int64).T.reshape(-1, 2)
+    return np.array(leaf_borders(nodes), np.int64).T.reshape(-1, 2)
 
 
-def _leaf_borders(nodes: Sequence[Node]) -> tuple[list[int], list[int]]:
+def leaf_borders(nodes: Sequence[Node]) -> tuple[list[int], list[int]]:
     """Return where the leaves of each node begin and end, counted in order."""
     begins: list[int] = []
     ends: list[int] = []
@@ -187,7 +216,7 @@ def _of_item(
         if len(dots) != len(nodes):
             raise ValueError(f"{len(dots)} node vectors for a tree of {len(nodes)} nodes")
         return dots
-    begins, ends = _leaf_borders(nodes)
+    begins, ends = leaf_borders(nodes)
     if len(dots) != ends[0] + 1 or len(vectors.norms) != len(nodes):
         raise ValueError(
             f"{len(dots)} stored rows and {len(vectors.norms)} norms for a tree of "

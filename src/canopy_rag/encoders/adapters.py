@@ -9,6 +9,9 @@ folder is executed: JSON and safetensors.
  "retrieves": false, "config": {}, "data": {}, "results": {}, "versions": {}}
 ```
 
+`"lexical": {"weight": 0.3}` beside these says that token matches count, as rare as the file
+`lexical.safetensors` has each token (D3).
+
 `base` is model and revision of the fingerprint of the encoder that it was trained on. `retrieves`
 says that the tuned encoder ranks items too, so that nothing is encoded twice (D12).
 """
@@ -38,6 +41,7 @@ MANIFEST = "adapter.json"
 LORA_CONFIG = "adapter_config.json"
 LORA_TENSORS = "adapter_model.safetensors"
 MAP_TENSORS = "map.safetensors"
+LEXICAL_TENSORS = "lexical.safetensors"
 FILES = {"lora": (LORA_CONFIG, LORA_TENSORS), "map": (MAP_TENSORS,)}
 """What the vectors depend on, by kind."""
 
@@ -62,10 +66,24 @@ class Adapter:
     def digest(self) -> str:
         """Checksum over what vectors depend on: the tensors, peft's settings, `retrieves`."""
         digest = hashlib.sha256(f"{self.kind} {self.retrieves}".encode())
-        for name in FILES[self.kind]:
+        names = FILES[self.kind]
+        if self.manifest.get("lexical") is not None:
+            digest.update(repr(self.manifest["lexical"]).encode())
+            names += (LEXICAL_TENSORS,)
+        for name in names:
             with (self.folder / name).open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lexicon:
+    """A lexical term beside the cosine (D3)."""
+
+    weight: float
+    """What a leaf gains that holds all of a question's tokens."""
+    idf: Floats
+    """How rare each token is, `(n_words,)`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,6 +153,30 @@ def check_base(adapter: Adapter, fingerprint: Fingerprint) -> None:
             f"adapter {str(adapter.folder)!r} was trained on the encoder {trained}, not on {used}; "
             "use it with that one, or train one on this"
         )
+
+
+def load_lexicon(adapter: Adapter) -> Lexicon | None:
+    """Return the lexical term that was trained with an adapter; None if there is none.
+
+    Raises:
+        ConfigError: If it is damaged, or the adapter does not pool nodes late.
+    """
+    told = adapter.manifest.get("lexical")
+    if told is None:
+        return None
+    weight = told.get("weight") if isinstance(told, dict) else None
+    path = adapter.folder / MANIFEST
+    if not isinstance(weight, int | float) or not math.isfinite(weight) or weight < 0:
+        raise ConfigError(f"{path}: lexical.weight must be a number from 0, got {weight!r}")
+    if adapter.mode != "late":
+        raise ConfigError(f"{path}: a lexical term needs the mode 'late', not {adapter.mode!r}")
+    place = adapter.folder / LEXICAL_TENSORS
+    if not place.is_file():
+        raise ConfigError(f"adapter {str(adapter.folder)!r} has no {LEXICAL_TENSORS}; {_TRAIN}")
+    idf = read_tensors(place).get("idf")
+    if idf is None or idf.ndim != 1 or not np.isfinite(idf).all() or (idf < 0).any():
+        raise ConfigError(f"{place}: needs one tensor 'idf' of numbers from 0; {_TRAIN}")
+    return Lexicon(weight=float(weight), idf=np.asarray(idf, np.float32))
 
 
 def maps_nodes(adapter: Adapter) -> bool:

@@ -84,7 +84,7 @@ class MappedEncoder:
                 f"query {position}", "the adapter's map makes its vector zero; train the map again"
             )
         node = np.asarray(mapped / np.maximum(lengths, _SHORTEST), np.float32)
-        return QueryVectors(retrieval=plain.retrieval, node=node)
+        return QueryVectors(retrieval=plain.retrieval, node=node, terms=plain.terms)
 
     def encode_items(self, items: Sequence[Item]) -> list[ItemVectors]:
         """Encode items and all their nodes, in order.
@@ -115,7 +115,8 @@ def _mapped(item: Item, nodes: NodeVectors, matrix: Floats) -> NodeVectors:
     if nodes.weights is not None:
         counts = nodes.weights[:-1].astype(int).tolist()
         n_context = int(nodes.weights[-1])
-        return pool(item.nodes, rows[:-1], counts, rows[-1], n_context, dtype)
+        mapped = pool(item.nodes, rows[:-1], counts, rows[-1], n_context, dtype)
+        return replace(mapped, tokens=nodes.tokens)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if (lengths < _SHORTEST).any():
         raise EncodeError(

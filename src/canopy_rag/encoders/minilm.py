@@ -6,12 +6,14 @@ windows that repeat the context. Tables, images and videos are embedded through 
 
 A LoRA adapter is merged into the weights of a second network, which reads queries and nodes once
 more: the first one, as it was, ranks items (P1). An adapter whose trunk still retrieves takes the
-place of the first, and everything is read once (D12).
+place of the first, and everything is read once (D12). An adapter with a lexical term has the
+leaves' tokens stored beside their vectors, and the queries' tokens weighed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,11 +22,12 @@ from numpy.typing import NDArray
 
 from canopy_rag.core import vectors
 from canopy_rag.core.errors import CanopyError, ConfigError, EncodeError
+from canopy_rag.core.lexical import question_terms
 from canopy_rag.core.node_text import context_text, node_parts, pieces
 from canopy_rag.core.protocols import Fingerprint
 from canopy_rag.core.types import Item, Modality
 from canopy_rag.core.vectors import ItemVectors, NodeVectors, QueryVectors
-from canopy_rag.encoders.adapters import Adapter, check_base, merge_lora
+from canopy_rag.encoders.adapters import Adapter, Lexicon, check_base, load_lexicon, merge_lora
 from canopy_rag.encoders.checkpoint import DIM, Weights, linear_names
 from canopy_rag.encoders.locate import EmbeddedModel, FolderModel
 from canopy_rag.encoders.model import ModelFiles, TokenModel
@@ -36,6 +39,8 @@ MAX_CONTEXT_TOKENS = 64
 """Title, section path and caption are read up to here: they must leave room for the item."""
 MAX_LEAF_TOKENS = 4096
 """A leaf is read up to here: about ten pages in one sentence, row or segment."""
+PAD = 0
+"""Id of `[PAD]`, which stands in no question."""
 N_MARKS = 2
 """`[CLS]` and `[SEP]`, which stand around every sequence."""
 POOLING = 1
@@ -77,8 +82,10 @@ class MiniLM:
         self._files = EmbeddedModel() if weights is None else FolderModel(Path(weights))
         self._retrieval = self._nodes = TokenModel(self._files, threads)
         self._adapter = None
+        self._lexicon: Lexicon | None = None
         if adapter is not None:
             check_base(adapter, self.fingerprint)
+            self._lexicon = load_lexicon(adapter)
             self._adapter = adapter
             self._nodes = TokenModel(_Tuned(self._retrieval, self._files, adapter), threads)
             if adapter.retrieves:
@@ -116,17 +123,19 @@ class MiniLM:
         Raises:
             EncodeError: If the model fails.
         """
+        ids = [self._retrieval.ids(query, WINDOW - N_MARKS) for query in queries]
         read = _Reading(
-            parts=[
-                ((), [Run(0, self._retrieval.ids(query, WINDOW - N_MARKS))]) for query in queries
-            ],
+            parts=[((), [Run(0, own)]) for own in ids],
             n_rows=[1] * len(queries),
             names=[f"query {position}" for position in range(len(queries))],
         )
         retrieval = node = _unit(_whole(_read(self._retrieval, read)))
         if self._nodes is not self._retrieval:
             node = _unit(_whole(_read(self._nodes, read)))
-        return QueryVectors(retrieval=retrieval, node=node)
+        terms = None
+        if self._lexicon is not None:
+            terms = [question_terms(own, self._lexicon.idf, self._lexicon.weight) for own in ids]
+        return QueryVectors(retrieval=retrieval, node=node, terms=terms)
 
     def encode_items(self, items: Sequence[Item]) -> list[ItemVectors]:
         """Encode items and their nodes, in order; the result does not depend on the batch.
@@ -148,6 +157,9 @@ class MiniLM:
         own = base = _pooled(self._nodes, items, read)
         if self._retrieval is not self._nodes:
             base = _pooled(self._retrieval, items, read)
+        if self._lexicon is not None:
+            parts = zip(own, read.parts, strict=True)
+            own = [replace(nodes, tokens=_leaf_tokens(runs)) for nodes, (_, runs) in parts]
         return [
             ItemVectors(item=vectors.node_matrix(item.nodes, whole)[0], nodes=nodes)
             for item, whole, nodes in zip(items, base, own, strict=True)
@@ -238,6 +250,12 @@ def _pooled(model: TokenModel, items: Sequence[Item], read: _Reading) -> list[No
             )
         )
     return found
+
+
+def _leaf_tokens(runs: Sequence[Run]) -> NDArray[np.uint16]:
+    """Return the leaves' token ids; a leaf without any has `[PAD]`, as it weighs one token."""
+    found = [token for run in runs if run.row is not None for token in (run.ids or (PAD,))]
+    return np.asarray(found, np.uint16)
 
 
 def _read(model: TokenModel, read: _Reading) -> list[Sums]:

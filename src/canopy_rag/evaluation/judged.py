@@ -10,12 +10,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from canopy_rag.core.lexical import node_similarities
 from canopy_rag.core.preferences import gold_leaves
 from canopy_rag.core.protocols import Encoder
 from canopy_rag.core.questions import Question
 from canopy_rag.core.select import Scored
 from canopy_rag.core.types import Item
-from canopy_rag.core.vectors import NodeVectors, similarities
+from canopy_rag.core.vectors import NodeQuery, NodeVectors
 
 T = TypeVar("T")
 Advance = Callable[[int], None]
@@ -102,11 +103,12 @@ def judge(
     judged: list[Judged] = []
     for group in _batches(questions, 256):
         queries = encoder.encode_queries([question.text for question in group])
-        for question, retrieval, node in zip(group, queries.retrieval, queries.node, strict=True):
+        for place, (question, retrieval) in enumerate(zip(group, queries.retrieval, strict=True)):
             gold = _gold(question, pool)
             if not gold:
                 continue
             ranked = _nearest(pool, retrieval, k)
+            node = queries.of(place)
             own = [pool.positions[item_id] for item_id in gold]
             judged.append(
                 Judged(
@@ -145,9 +147,9 @@ def _nearest(pool: Pool, query: NDArray[np.float32], k: int) -> list[int]:
     return rows[:k]
 
 
-def _scored(pool: Pool, row: int, query: NDArray[np.float32]) -> Scored:
+def _scored(pool: Pool, row: int, query: NodeQuery) -> Scored:
     nodes = pool.items[row].nodes
-    return nodes, similarities(nodes, pool.vectors[row], query)
+    return nodes, node_similarities([(nodes, pool.vectors[row])], query)[0]
 
 
 def _batches(values: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from canopy_rag.config import SelectConfig
 from canopy_rag.core.budget import never_longer
 from canopy_rag.core.evidence import Evidence, LeftOut, Shown, Why
+from canopy_rag.core.lexical import node_similarities
 from canopy_rag.core.protocols import Found
 from canopy_rag.core.refine import Refinement
 from canopy_rag.core.render import node_body
 from canopy_rag.core.select import Select, select
 from canopy_rag.core.trees import leaves
 from canopy_rag.core.types import Item
-from canopy_rag.core.vectors import similarities_of_all
+from canopy_rag.core.vectors import NodeQuery
 
 
 class Selector(Protocol):
@@ -83,7 +84,7 @@ class Explained:
 
 def explain(
     found: Sequence[Found],
-    node_query: NDArray[np.float32],
+    node_query: NodeQuery,
     method: Select | Selector,
     *,
     query: str = "",
@@ -92,11 +93,11 @@ def explain(
 
     Args:
         found: Hits with trees and node vectors.
-        node_query: The query's unit vector of the node encoder, `(dim,)`.
+        node_query: The query as nodes are compared with it.
         method: Scope of selection (D11), or another way to select.
         query: Its text, for a way to select that looks at it.
     """
-    values = similarities_of_all([(each.item.nodes, each.nodes) for each in found], node_query)
+    values = node_similarities([(each.item.nodes, each.nodes) for each in found], node_query)
     if isinstance(method, str):
         scored = [(each.item.nodes, value) for each, value in zip(found, values, strict=True)]
         chosen = select(scored, method)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from canopy_rag.core.protocols import Encoder, Found, Store
 from canopy_rag.core.types import MODALITIES, Modality
+from canopy_rag.core.vectors import NodeQuery
 from canopy_rag.pipeline.clock import SEARCH, inner_stage
 from canopy_rag.pipeline.route import by_similarity, soft_shares
 
@@ -20,8 +18,8 @@ class Retrieved(NamedTuple):
 
     found: list[Found]
     """Most similar first, ties by item id."""
-    node_query: NDArray[np.float32]
-    """The query as the node encoder sees it, `(dim,)`, unit length."""
+    node_query: NodeQuery
+    """The query as nodes are compared with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ class Retriever:
         text = query if self.hybrid else None
         with inner_stage(SEARCH):
             found = self.store.search(vectors.retrieval[0], k, modalities=modalities, text=text)
-        return Retrieved(found, vectors.node[0])
+        return Retrieved(found, vectors.of(0))
 
     def retrieve_each(self, query: str, k: int, modalities: Sequence[Modality]) -> Retrieved:
         """Return the `k` nearest items of each of several modalities (P8), most similar first."""
@@ -64,7 +62,7 @@ class Retriever:
 
     def _each(
         self, query: str, k: int, modalities: Sequence[Modality]
-    ) -> tuple[dict[Modality, list[Found]], NDArray[np.float32]]:
+    ) -> tuple[dict[Modality, list[Found]], NodeQuery]:
         vectors = self.encoder.encode_queries([query])
         text = query if self.hybrid else None
         with inner_stage(SEARCH):
@@ -74,4 +72,4 @@ class Retriever:
                 )
                 for modality in modalities
             }
-        return found, vectors.node[0]
+        return found, vectors.of(0)

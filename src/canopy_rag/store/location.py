@@ -19,7 +19,7 @@ from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Fingerprint
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _META, _LOCK, _WRITER, _REMOVED = "index.json", "write.lock", "writer.json", "removed.json"
 
 

@@ -47,7 +47,7 @@ ITEM_COLUMNS = [
     "stop",
 ]
 """What an item is made of."""
-VECTOR_COLUMNS = ["rows", "weights", "norms"]
+VECTOR_COLUMNS = ["rows", "weights", "norms", "tokens"]
 """What its node vectors are made of."""
 _PAYLOADS: dict[Modality, type[Payload]] = {
     "text": TextPayload,
@@ -87,6 +87,7 @@ def schema(dim: int) -> pa.Schema:
             pa.field("rows", pa.list_(pa.list_(pa.float16(), dim)), nullable=False),
             pa.field("weights", pa.list_(pa.float32())),
             pa.field("norms", pa.list_(pa.float32())),
+            pa.field("tokens", pa.list_(pa.uint16())),
             pa.field("text", pa.string(), nullable=False),
         ]
     )
@@ -116,6 +117,7 @@ def to_batch(entries: Sequence[Entry], dim: int) -> pa.RecordBatch:
         "rows": _matrices([nodes.rows for nodes in late], dim),
         "weights": [nodes.weights for nodes in late],
         "norms": [nodes.norms for nodes in late],
+        "tokens": [nodes.tokens for nodes in late],
         "text": [to_utf8(words_of(item)) for item in items],
     }
     fields = schema(dim)
@@ -155,10 +157,13 @@ def to_node_vectors(table: pa.Table) -> list[NodeVectors]:
     matrix = column.values.flatten().to_numpy(zero_copy_only=False).reshape(-1, dim)
     offsets = column.offsets.to_numpy()
     # Offsets may start inside a shared buffer; `values` always starts at its beginning.
-    weights, norms = _lists(table, "weights"), _lists(table, "norms")
+    weights, norms, tokens = (_lists(table, name) for name in ("weights", "norms", "tokens"))
     return [
         NodeVectors(
-            rows=matrix[offsets[row] : offsets[row + 1]], weights=weights[row], norms=norms[row]
+            rows=matrix[offsets[row] : offsets[row + 1]],
+            weights=weights[row],
+            norms=norms[row],
+            tokens=tokens[row],
         )
         for row in range(len(column))
     ]

@@ -59,10 +59,10 @@ def test_an_index_is_not_made_over_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('{"format_version": 99}', "format version 99, this program reads 1"),
+        ('{"format_version": 99}', "format version 99, this program reads 2"),
         ("{", "cannot be read"),
         ("[]", "format version None"),
-        ('{"format_version": 1}', "does not describe an index"),
+        ('{"format_version": 2}', "does not describe an index"),
     ],
 )
 def test_an_index_json_that_cannot_be_used_is_refused(
@@ -348,7 +348,7 @@ def test_info_is_what_canopy_info_prints(tmp_path: Path) -> None:
     assert info["nodes"] == sum(len(entry.item.nodes) for entry in entries)
     assert info["digest"] == store.digest()
     assert info["encoder"] == "fake"
-    assert info["format_version"] == 1
+    assert info["format_version"] == 2
     assert info["embedded"] == dict.fromkeys(("text", "table", "image", "video"), "text")
     assert info["adapter"] is None
     assert info["bytes"] == sum(
