@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from canopy_rag import config
+from canopy_rag.baselines import registry
 from canopy_rag.config import Config, LLMConfig, RetrievalConfig, Secret, SelectConfig
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.ingest.options import IngestOptions
@@ -261,6 +263,19 @@ def test_the_papers_file_loads_with_the_papers_values() -> None:
 
 def test_every_value_of_the_papers_file_says_where_it_is_from() -> None:
     lines = (ROOT / "configs" / "paper.toml").read_text("utf-8").splitlines()
-    values = [line for line in lines if "=" in line and not line.startswith("#")]
-    assert len(values) >= 14
-    assert [line for line in values if "# P" not in line] == []
+    values = [at for at, line in enumerate(lines) if re.match(r"\w+ = ", line)]
+    assert len(values) >= 25
+    told = [at for at in values if "# P" in lines[at] or lines[at - 1].startswith("# P")]
+    assert [lines[at] for at in values if at not in told] == []
+
+
+def test_the_papers_file_names_methods_that_exist() -> None:
+    found = config.load({}, {}, ROOT / "configs" / "paper.toml")
+    names = found.evaluate.methods.split()
+    assert {"canopy", "canopy-routed", "vanilla", "recomp", "s2g-rag", "ircot"} <= set(names)
+    assert [name for name in names if not registry.parse(name)] == []
+
+
+def test_the_sample_file_names_methods_that_exist() -> None:
+    found = config.load({}, {}, ROOT / "configs" / "cpu-sample.toml")
+    assert [name for name in found.evaluate.methods.split() if not registry.parse(name)] == []

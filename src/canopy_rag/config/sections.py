@@ -242,6 +242,31 @@ class ServerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateConfig:
+    """What `canopy evaluate` runs."""
+
+    methods: Annotated[str, NotEmpty()] = "vanilla canopy"
+    """Methods to compare, with blanks between. Paper: see `configs/paper.toml` (P14, P15)."""
+    batch: Annotated[int, Least(1)] = 200
+    """Questions at work at once, timed together. Paper: 200 (P17)."""
+    portions: Literal["frozen", "paper"] = "frozen"
+    """Which questions are the test part. `frozen`: those that were settled for the samples, others
+    by the seeded rule, a quarter of them. `paper`: 1,000 by the seeded rule, of LVBench 500
+    (P16)."""
+    video_window: Annotated[int, Least(256)] | None = None
+    """`llm.window` on the video benchmarks; unset: the same. Paper: 64k with Qwen3-VL-8B-Instruct,
+    40k with InternVL3.5-8B (P9)."""
+    resamples: Annotated[int, Least(1)] = 10_000
+    """Of the bootstrap. Paper: 10,000 (P17)."""
+    cache: bool = True
+    """Keep the chat model's replies beside the run's folder, so that an identical run asks nothing.
+    Batches with replies from there say nothing of latency."""
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All sections, and where each value came from."""
 
@@ -252,6 +277,7 @@ class Config:
     ingest: IngestConfig = IngestConfig()
     index: IndexConfig = IndexConfig()
     server: ServerConfig = ServerConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
     origins: Mapping[str, str] = field(default_factory=dict, hash=False)
     """`section.field` -> origin, for every value that is not a default."""
 

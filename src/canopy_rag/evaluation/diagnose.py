@@ -47,6 +47,10 @@ class Task:
     """Benchmarks of one group are searched as one pool (P16)."""
     questions: tuple[Question, ...]
     items: Callable[[], Iterable[Item]]
+    n_kept: int = 0
+    """Questions of all parts whose gold was located."""
+    n_total: int = 0
+    """Questions in the files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from canopy_rag.core.errors import DataError
 from canopy_rag.core.protocols import SentenceSplitter
@@ -12,7 +13,7 @@ from canopy_rag.core.types import Item
 from canopy_rag.datasets.base import Benchmark, Loaded
 from canopy_rag.datasets.frozen import standard_split
 from canopy_rag.datasets.registry import load
-from canopy_rag.datasets.splits import Part
+from canopy_rag.datasets.splits import PAPER, Part, Sizes
 from canopy_rag.evaluation.diagnose import Task
 
 
@@ -24,6 +25,7 @@ def load_task(
     part: Part,
     limit: int | None = None,
     max_items: int | None = None,
+    portions: Literal["frozen", "paper"] = "frozen",
 ) -> Task:
     """Read one benchmark and take the questions of one part.
 
@@ -34,12 +36,18 @@ def load_task(
         part: `train`, `validation` or `test`, as frozen, else by the seeded rule (P16).
         limit: Most questions, in the order of a hash of their ids; None: all.
         max_items: Most items of the pool besides the gold items; None: all.
+        portions: `paper`: the paper's numbers of questions by the seeded rule, whatever was frozen.
 
     Raises:
         DataError: If the folder has none of the files, or no question is left.
     """
     loaded = load(benchmark.name, folder, splitter)
-    chosen = set(standard_split(loaded).ids(part))
+    made = (
+        standard_split(loaded, sizes=_paper_sizes(benchmark), use_frozen=False)
+        if portions == "paper"
+        else standard_split(loaded)
+    )
+    chosen = set(made.ids(part))
     questions = [question for question in loaded.questions if question.id in chosen]
     if limit is not None:
         questions = sorted(questions, key=lambda question: _rank(question.id))[:limit]
@@ -54,7 +62,18 @@ def load_task(
         group=benchmark.group,
         questions=tuple(questions),
         items=lambda: _pool(loaded, gold, max_items),
+        n_kept=len(loaded.questions),
+        n_total=loaded.n_total,
     )
+
+
+def _paper_sizes(benchmark: Benchmark) -> Sizes:
+    """Return the paper's portions; out of domain nothing is trained on (P16)."""
+    if benchmark.name == "lvbench":
+        return Sizes(train=162, validation=0, test=500)
+    if benchmark.group == "out_of_domain":
+        return Sizes(train=0, validation=0, test=PAPER.test)
+    return PAPER
 
 
 def _pool(loaded: Loaded, gold: set[str], max_items: int | None) -> Iterator[Item]:
