@@ -126,6 +126,59 @@ class ScriptedLLM:
         raise AssertionError(f"the prompt holds none of {wanted}:\n{prompt}")
 
 
+class FunctionLLM:
+    """Replies what a function of the request says; any number of calls, in any order.
+
+    Tokens are words and marks, counted exactly.
+
+    Args:
+        reply: From a request to the reply.
+        name: What it is called.
+        context_tokens: Size of its window.
+    """
+
+    def __init__(
+        self,
+        reply: Callable[[ChatRequest], str],
+        *,
+        name: str = "function",
+        context_tokens: int | None = 8192,
+    ) -> None:
+        self._reply = reply
+        self._lock = threading.Lock()
+        self.name = name
+        self.context_tokens = context_tokens
+        self.vision = False
+        self.calls: list[tuple[ChatRequest, Completion]] = []
+
+    async def complete(self, request: ChatRequest) -> Completion:
+        """Answer with what the function says."""
+        completion = _completion(request, self._reply(request))
+        with self._lock:
+            self.calls.append((request, completion))
+        return completion
+
+    async def stream(
+        self, request: ChatRequest, ended: Callable[[Completion], None] | None = None
+    ) -> AsyncIterator[str]:
+        """Yield the reply in one piece."""
+        completion = await self.complete(request)
+        yield completion.text
+        if ended is not None:
+            ended(completion)
+
+    async def count_tokens(self, text: str) -> int | None:
+        """Return the number of words and marks."""
+        return _count(text)
+
+    async def media_tokens(self, width: int, height: int) -> int | None:
+        """It sees no pictures."""
+        return None
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
+
 def prompt_text(request: ChatRequest) -> str:
     """Return all texts of a request, a line or more each, pictures left out."""
     parts = (part for message in request.messages for part in message.content)
