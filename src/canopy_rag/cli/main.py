@@ -23,6 +23,7 @@ from canopy_rag.cli.info import info
 from canopy_rag.cli.options import DEBUG_VARIABLE, FLAG, debugging
 from canopy_rag.cli.output import Output, tell_error, tell_unexpected
 from canopy_rag.cli.search import search
+from canopy_rag.cli.serve import serve
 from canopy_rag.cli.train import train
 from canopy_rag.core.errors import CanopyError, ConfigError
 
@@ -97,6 +98,7 @@ for _command in (
     demo,
     datasets,
     train,
+    serve,
 ):
     app.command()(_command)
 

@@ -1,0 +1,105 @@
+"""Running the application: one process, one event loop, a socket, an orderly end."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from canopy_rag._optional import require
+from canopy_rag.config import Secret, ServerConfig
+from canopy_rag.core.errors import ConfigError
+from canopy_rag.server.logs import Redacting
+
+BACKLOG = 1024
+KEEP_ALIVE_S = 30
+MAX_HEAD_BYTES = 32_768
+"""Longest request line with headers."""
+
+
+def listen(config: ServerConfig) -> socket.socket:
+    """Return a socket that listens where the settings say.
+
+    Raises:
+        ConfigError: If that is not possible: the port is taken, the address is not ours.
+    """
+    try:
+        found = socket.getaddrinfo(
+            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = found[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(
+            f"cannot listen on {config.host} port {config.port}: {error}; choose another --port"
+        ) from error
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the address of a listening socket, as a browser on this machine opens it."""
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def serve(
+    app: ASGIApp, config: ServerConfig, listener: socket.socket, on_start: Callable[[], None]
+) -> None:
+    """Answer requests until the process is told to stop (SIGINT, SIGTERM).
+
+    New connections are then refused; what runs has `server.grace_s` to end.
+
+    Args:
+        app: The application.
+        config: Time limits.
+        listener: Where requests come in.
+        on_start: Called when requests are answered.
+    """
+    uvicorn: Any = require("uvicorn", extra="server", feature="The server")
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                on_start()
+
+    settings = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,  # ours holds no query strings
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=max(1, round(config.grace_s)),
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        http="h11",
+        ws="none",
+        lifespan="on",
+    )
+    Server(settings).run(sockets=[listener])
+
+
+def log_to_stderr(secrets: Sequence[Secret | None], *, quiet: bool) -> None:
+    """Write the log of the server to stderr, without secrets.
+
+    Args:
+        secrets: Keys that must not be written.
+        quiet: Warnings and errors only.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Redacting(secrets, "%(asctime)s %(levelname)s %(message)s"))
+    level = logging.WARNING if quiet else logging.INFO
+    for name in ("canopy_rag", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
