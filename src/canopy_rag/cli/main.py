@@ -20,6 +20,7 @@ from canopy_rag.cli.doctor import doctor
 from canopy_rag.cli.explain import explain
 from canopy_rag.cli.index import index
 from canopy_rag.cli.info import info
+from canopy_rag.cli.mcp import mcp
 from canopy_rag.cli.options import DEBUG_VARIABLE, FLAG, debugging
 from canopy_rag.cli.output import Output, tell_error, tell_unexpected
 from canopy_rag.cli.search import search
@@ -99,6 +100,7 @@ for _command in (
     datasets,
     train,
     serve,
+    mcp,
 ):
     app.command()(_command)
 

@@ -26,6 +26,7 @@ COMMANDS = (
     "datasets",
     "diagnose",
     "train",
+    "mcp",
 )
 
 
