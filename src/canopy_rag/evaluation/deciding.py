@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from canopy_rag.core.lexical import node_similarities
 from canopy_rag.core.preferences import decides_correctly, decision_instances, gold_leaves
 from canopy_rag.core.protocols import Encoder
 from canopy_rag.core.questions import Question
-from canopy_rag.core.vectors import similarities
 from canopy_rag.evaluation.journal import Journal
 from canopy_rag.evaluation.pool import Pool
 
@@ -54,10 +54,10 @@ def decide(
 
 def _decided(questions: Sequence[Question], pool: Pool) -> Iterator[dict[str, Any]]:
     encoder: Encoder = pool.encoder
-    queries = encoder.encode_queries([question.text for question in questions]).node
+    queries = encoder.encode_queries([question.text for question in questions])
     wanted = {span.item_id for question in questions for span in question.gold}
     there = pool.store.vectors(wanted)
-    for question, query in zip(questions, queries, strict=True):
+    for place, question in enumerate(questions):
         spans: dict[str, list[tuple[float, float]]] = {}
         for span in question.gold:
             if span.item_id in there:
@@ -68,10 +68,10 @@ def _decided(questions: Sequence[Question], pool: Pool) -> Iterator[dict[str, An
             item, nodes = there[item_id]
             if item.modality == "image":
                 continue
-            values = similarities(item.nodes, nodes, query).tolist()
+            (values,) = node_similarities([(item.nodes, nodes)], queries.of(place))
             counts = by.setdefault(item.modality, [0, 0])
             for instance in decision_instances(item.nodes, gold_leaves(item.nodes, own)):
-                correct = decides_correctly(instance, values)
+                correct = decides_correctly(instance, values.tolist())
                 counts[0] += correct
                 counts[1] += 1
                 right += correct

@@ -16,6 +16,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from canopy_rag._optional import require
 from canopy_rag.core.errors import ConfigError, DataError
 
 FORMAT = 1
+_ABSENT = '"absent"'
 CONFIG, PREDICTIONS, BATCHES = "config.json", "predictions.jsonl", "batches.jsonl"
 DECISIONS, FAILURES, METRICS = "decisions.jsonl", "failures.jsonl", "metrics.json"
 _PACKAGES = (
@@ -97,7 +99,7 @@ class RunFolder:
                 )
             environments = [environment]
         else:
-            self._check(before, fixed)
+            self.check(fixed)
             environments = [*before["environments"]]
             if environment != environments[-1]:
                 environments.append(environment)
@@ -121,8 +123,25 @@ class RunFolder:
             raise DataError(f"{path} is not of a run of this version (format {FORMAT})")
         return body
 
-    def _check(self, before: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-        differing = list(differences(before["fixed"], fixed))
+    def check(self, known: Mapping[str, Any]) -> None:
+        """Check that the run may go on with settings; of a new run nothing is known.
+
+        Args:
+            known: The settings as far as they are known, before items are encoded.
+
+        Raises:
+            ConfigError: Naming all that differs.
+            DataError: If the settings of before cannot be read.
+        """
+        before = self.config()
+        if before is None:
+            return
+        found = differences(before["fixed"], json.loads(json.dumps(known)))
+        differing = [
+            (name, old, new)
+            for name, old, new in found
+            if new != _ABSENT or re.fullmatch(r"benchmarks\.[^.]+", name)  # one fewer: another pool
+        ]
         if differing:
             lines = "\n".join(f"  {name}: {old} there, {new} now" for name, old, new in differing)
             raise ConfigError(

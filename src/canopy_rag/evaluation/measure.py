@@ -55,6 +55,7 @@ def prediction(
         "question": question.id,
         "kind": question.kind,
         "text": answer.text,
+        "answers": list(question.answers),
         "scores": dict(score(metric, answer.text, question)),
         "evidence": {
             "tokens": evidence.tokens,

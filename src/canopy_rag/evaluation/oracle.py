@@ -179,7 +179,9 @@ class OracleLLM:
             leaves=tuple(_told(_body(item, leaf) for leaf in leaves(item.nodes)) for item in items),
             gold=tuple(_told(own) for own in wanted),
             in_text=not question.options
-            and bool(spans_of_any("\n".join(text for own in wanted for text in own), question.answers)),
+            and bool(
+                spans_of_any("\n".join(text for own in wanted for text in own), question.answers)
+            ),
         )
 
     def _modalities(self, asked: str) -> list[str]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -41,6 +42,8 @@ class Pool:
     store: LanceStore
     encoder: Encoder
     path: Path
+    counts: Mapping[str, Mapping[str, Mapping[str, int]]]
+    """By benchmark: `items` and `gold_items` of the questions, by modality."""
 
 
 def open_pool(
@@ -78,10 +81,39 @@ def open_pool(
     store, encoder = factory.open_store(path, pinned, create=True)
     if before is None or not before["complete"]:
         write_json(note, {"items": what, "complete": False})
-        _fill(store, encoder, (item for task in tasks for item in task.items()), advance)
+        counts = {task.name: Counter[str]() for task in tasks}
+        _fill(store, encoder, _counted(tasks, counts), advance)
         store.compact()
-        write_json(note, {"items": what, "complete": True, "digest": store.digest()})
-    return Pool(store=store, encoder=encoder, path=path)
+        before = {"items": what, "complete": True, "digest": store.digest(), "counts": counts}
+        write_json(note, before)
+    return Pool(
+        store=store,
+        encoder=encoder,
+        path=path,
+        counts={
+            task.name: {
+                "items": before["counts"][task.name],
+                "gold_items": _gold_items(store, task),
+            }
+            for task in tasks
+        },
+    )
+
+
+def _counted(tasks: Sequence[Task], counts: Mapping[str, Counter[str]]) -> Iterator[Item]:
+    for task in tasks:
+        for item in task.items():
+            counts[task.name][item.modality] += 1
+            yield item
+
+
+def _gold_items(store: LanceStore, task: Task) -> dict[str, int]:
+    """Return how many gold items the questions have, by modality."""
+    wanted = sorted({span.item_id for question in task.questions for span in question.gold})
+    counts: Counter[str] = Counter()
+    for start in range(0, len(wanted), BATCH):
+        counts.update(item.modality for item in store.get(wanted[start : start + BATCH]))
+    return dict(sorted(counts.items()))
 
 
 def _fill(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from canopy_rag.core.errors import DataError
 from canopy_rag.evaluation.folder import BATCHES, DECISIONS, FAILURES, PREDICTIONS, RunFolder
 from canopy_rag.evaluation.journal import read
 from canopy_rag.evaluation.latency import Batch
@@ -147,14 +148,16 @@ class Results:
         return found
 
 
-def load(folder: RunFolder) -> Results:
+def load(folder: RunFolder, name: str = "") -> Results:
     """Read the files of a run.
+
+    Args:
+        folder: The run's.
+        name: What it is called; empty: as its folder.
 
     Raises:
         DataError: If it is no run, or a line is damaged.
     """
-    from canopy_rag.core.errors import DataError
-
     config = folder.config()
     if config is None:
         raise DataError(f"{folder.path} holds no run: there is no config.json in it")
@@ -176,7 +179,7 @@ def load(folder: RunFolder) -> Results:
         own.right.append(record["right"])
         own.total.append(record["total"])
     return Results(
-        name=folder.path.name,
+        name=name or folder.path.name,
         config=fixed,
         tables={key: table for key, table in tables.items() if len(table)},
         batches=tuple(_batches(folder)),

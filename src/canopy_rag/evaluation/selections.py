@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from canopy_rag.core.select import Scored, select
+from canopy_rag.core.select import Scored, Select, select
 from canopy_rag.core.trees import leaves
 
 Kept = list[frozenset[int]]
@@ -37,8 +37,8 @@ class Method:
 def methods() -> tuple[Method, ...]:
     """Return every method of the diagnosis, by family."""
     return (
-        Method(name="refine", family="refine", select=_cores("paper")),
-        Method(name="set", family="set", select=_cores("set")),
+        Method(name="refine", family="refine", select=by_rule("paper")),
+        Method(name="set", family="set", select=by_rule("set")),
         *(Method(name=f"flat-{m}", family="flat", select=flat(m)) for m in FLAT),
         *(Method(name=f"global-{n}", family="global", select=best_leaves(n)) for n in GLOBAL),
         Method(name="above-mean", family="threshold", select=above(np.mean)),
@@ -112,9 +112,11 @@ def _mean_plus_sd(values: NDArray[np.float64]) -> float:
     return float(values.mean() + values.std())
 
 
-def _cores(method: str) -> Selection:
+def by_rule(method: Select) -> Selection:
+    """Keep what a rule of `core.select` keeps (D11)."""
+
     def choose(items: Sequence[Scored]) -> Kept:
-        chosen = select(items, "set" if method == "set" else "paper")
+        chosen = select(items, method)
         return [
             frozenset(leaf for node in each.kept for leaf in leaves(nodes, node))
             for (nodes, _), each in zip(items, chosen, strict=True)
