@@ -169,7 +169,7 @@ def evaluate(
         output.error(failure)
     metrics = _report([out], out, config, output)
     if as_json:
-        output.json({"run": str(out), **spent, "metrics": metrics})
+        output.json({"run": str(out), **spent, "metrics": metrics[0]})
     else:
         _show(output, metrics[0])
         output.show(f"report  {out / 'report.md'}")

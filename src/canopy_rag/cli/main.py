@@ -17,6 +17,7 @@ from canopy_rag.cli.datasets import datasets
 from canopy_rag.cli.demo import demo
 from canopy_rag.cli.diagnose import diagnose
 from canopy_rag.cli.doctor import doctor
+from canopy_rag.cli.evaluate import evaluate, report
 from canopy_rag.cli.explain import explain
 from canopy_rag.cli.index import index
 from canopy_rag.cli.info import info
@@ -95,6 +96,8 @@ for _command in (
     info,
     config,
     diagnose,
+    evaluate,
+    report,
     doctor,
     demo,
     datasets,

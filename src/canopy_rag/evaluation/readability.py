@@ -11,12 +11,13 @@ from canopy_rag.core.trees import leaves
 from canopy_rag.core.types import Item
 from canopy_rag.evaluation.selections import Kept
 
-POINTING = frozenset(
-    "he she it they him her them his hers its their theirs this that these those such there here "
-    "another both either neither but however although and or nor so yet then thus hence therefore "
-    "moreover furthermore nevertheless nonetheless instead otherwise also afterwards later "
-    "meanwhile similarly consequently accordingly".split()
-)
+_WORDS = """
+he she it they him her them his hers its their theirs this that these those such there here
+another both either neither but however although and or nor so yet then thus hence therefore
+moreover furthermore nevertheless nonetheless instead otherwise also afterwards later
+meanwhile similarly consequently accordingly
+"""
+POINTING = frozenset(_WORDS.split())
 """Pronouns and connectives: what such a word points to stands in the sentence before."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from canopy_rag.evaluation.report.sheets import Cell, Sheet, cell
+from canopy_rag.evaluation.summary import BASES
 
 CANOPY, ROUTED = "canopy", "canopy-routed"
 ABLATIONS = {
@@ -118,10 +119,11 @@ def _grid(
     metrics = {name: each["metric"] for run in runs for name, each in run.benchmarks(group).items()}
     own = {name: (*_scores(metrics[name]), *figures) for name in names}
     heads = ["run", "method"] if len(runs) > 1 else ["method"]
+    mean = "in-domain mean" if group is None else "mean"
     sheet.columns = [
         *heads,
         *(f"{name} {_SHORT[figure]}" for name in names for figure in own[name]),
-        *(f"mean {_SHORT.get(figure, figure)}" for figure in ("quality", "evidence_tokens")),
+        *(f"{mean} {_SHORT.get(figure, figure)}" for figure in ("quality", "evidence_tokens")),
     ]
     for run in runs:
         there = run.benchmarks(group)
@@ -262,10 +264,15 @@ def differences(runs: Sequence[Summary]) -> Sheet:
         number="differences",
         title="Paired differences",
         columns=("run", "benchmark", "method", "to", "figure", "difference", "95 %"),
+        note="Scores in points; the CSV has exact matches too, and tokens to both.",
     )
     for run in runs:
         for each in run.metrics["differences"]:
+            where = run.where(each["benchmark"], f"{each['method']} - {each['to']}")
+            sheet.cells.append(cell(where, each["figure"], each))
             share = each["figure"] != "evidence_tokens"
+            if each["figure"] == "em" or (not share and each["to"] != BASES[0]):
+                continue
             scale, digits = (100.0, 1) if share else (1.0, 0)
             value, low, high = (each[name] * scale for name in ("value", "low", "high"))
             sheet.rows.append(
@@ -279,6 +286,4 @@ def differences(runs: Sequence[Summary]) -> Sheet:
                     f"{low:+,.{digits}f} to {high:+,.{digits}f}",
                 ]
             )
-            where = run.where(each["benchmark"], f"{each['method']} - {each['to']}")
-            sheet.cells.append(cell(where, each["figure"], each))
     return sheet
