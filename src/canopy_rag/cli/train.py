@@ -113,6 +113,25 @@ Loss = Annotated[
     Literal["mean", "logsumexp"] | None,
     _recipe_option("--loss", "How the pairs of a decision are put together."),
 ]
+Across = Annotated[
+    float | None,
+    _recipe_option(
+        "--across", "Weight of comparisons between items, so that it finds them too.", "WEIGHT"
+    ),
+]
+Neighbours = Annotated[
+    int | None,
+    _recipe_option("--neighbours", "Questions with like items that share a batch.", "N"),
+]
+Lexical = Annotated[
+    bool | None,
+    typer.Option(
+        "--lexical/--no-lexical",
+        help="Learn how much a question's own words count beside the vectors.",
+        rich_help_panel=_RECIPE,
+        show_default=False,
+    ),
+]
 Precision = Annotated[
     Literal["fp32", "bf16"] | None, _recipe_option("--precision", "Of matrix products.")
 ]
@@ -159,6 +178,9 @@ def train(
     accumulate: Accumulate = None,
     rank: Rank = None,
     loss: Loss = None,
+    across: Across = None,
+    neighbours: Neighbours = None,
+    lexical: Lexical = None,
     precision: Precision = None,
     recompute: Recompute = False,
     evaluate_every: EvaluateEvery = None,
@@ -182,7 +204,7 @@ def train(
     flags = {"encoder.name": encoder, "encoder.mode": mode}
     config = settings(offline=offline, output=output, flags=flags)
     recipe = _recipe(
-        config.encoder.name,
+        config.encoder,
         kind,
         preset,
         {
@@ -192,6 +214,9 @@ def train(
             "accumulate": accumulate,
             "rank": rank,
             "reduction": loss,
+            "across": across,
+            "neighbours": neighbours,
+            "lexical": lexical,
             "precision": precision,
             "recompute": recompute or None,
             "evaluate_every": evaluate_every,
@@ -217,11 +242,14 @@ def train(
     _show(output, out, job.encoder.name, body)
 
 
-def _recipe(name: str, kind: KindOf | None, preset: str | None, given: Mapping[str, Any]) -> Recipe:
+def _recipe(
+    encoder: EncoderConfig, kind: KindOf | None, preset: str | None, given: Mapping[str, Any]
+) -> Recipe:
     from canopy_rag.training.recipe import preset as named
     from canopy_rag.training.run import default_recipe
 
-    recipe = default_recipe(name, kind) if preset is None else named(preset)
+    default = default_recipe(encoder.name, kind, encoder.mode)
+    recipe = default if preset is None else named(preset)
     changes = {key: value for key, value in {"kind": kind, **given}.items() if value is not None}
     return replace(recipe, **changes)
 
@@ -308,6 +336,11 @@ def _show(output: Output, out: Path, name: str, body: Mapping[str, Any]) -> None
             f"decision accuracy on validation  {accuracy['before']:.1%} before, "
             f"{accuracy['after']:.1%} after"
         )
+        if len(accuracy["by_benchmark"]) > 1:
+            for benchmark, each in accuracy["by_benchmark"].items():
+                output.show(
+                    f"  {benchmark}  {each['before']:.1%} before, {each['after']:.1%} after"
+                )
         if accuracy["after"] <= accuracy["before"]:
             output.warn("it decides no better than before; more questions or another rate may help")
     if body["kind"] == "full":
@@ -365,5 +398,7 @@ def _lines(output: Output) -> OnProgress:
 
 def _said(now: Progress) -> str:
     loss = "" if now.loss is None else f"loss {now.loss:.3f}"
+    if len(now.parts) > 1:
+        loss += f" ({', '.join(f'{name} {part:.3f}' for name, part in now.parts.items())})"
     accuracy = "" if now.accuracy is None else f"decides {now.accuracy:.1%}"
     return "  ".join(filter(None, (loss, accuracy)))

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from canopy_rag.core.errors import ConfigError, DataError
-from canopy_rag.core.preferences import DecisionInstance
+from canopy_rag.core.preferences import DecisionInstance, decision_instances
 from canopy_rag.core.protocols import SentenceSplitter
 from canopy_rag.core.questions import Question
 from canopy_rag.core.types import Item
 from canopy_rag.datasets.base import Benchmark, Loaded
 from canopy_rag.datasets.frozen import standard_split
-from canopy_rag.datasets.instances import gold_items, instances_digest, question_instances
+from canopy_rag.datasets.instances import gold_items, instances_digest, question_gold
 from canopy_rag.datasets.jsonl import load_over
 from canopy_rag.datasets.registry import load
 from canopy_rag.datasets.splits import Part
@@ -35,6 +35,11 @@ class Example:
     query: str
     item: Item
     instances: tuple[DecisionInstance, ...]
+    """None where the item is a single leaf."""
+    gold: frozenset[int] = frozenset()
+    """The item's gold leaves."""
+    gold_items: frozenset[str] = frozenset()
+    """Ids of all items with gold of the question; none of them is wrong for it."""
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -51,7 +56,8 @@ class Example:
     def name(self) -> str:
         """What an error calls it."""
         nodes = ", ".join(str(each.node) for each in self.instances)
-        return f"question {self.question_id!r}, item {self.item.id!r}, node {nodes}"
+        where = f", node {nodes}" if nodes else ""
+        return f"question {self.question_id!r}, item {self.item.id!r}{where}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +82,7 @@ class Portion:
         names = list(dict.fromkeys(each.benchmark for each in self.examples))
         return {
             "questions": self.n_questions,
-            "items": len(self.examples),
+            "items": sum(bool(each.instances) for each in self.examples),
             "instances": self.n_instances,
             "pairs": sum(len(one.preferences) for each in self.examples for one in each.instances),
             "items_without_a_decision": self.n_unsplit,
@@ -156,8 +162,14 @@ def check_own(loaded: Loaded) -> None:
         raise DataError(f"{loaded.name}: {_some(wrong)}. Correct them, or leave them out")
 
 
-def portion(sources: Sequence[Source], part: Part) -> Portion:
+def portion(sources: Sequence[Source], part: Part, *, undecided: bool = False) -> Portion:
     """Return the examples of a part of several benchmarks (P10: pooled).
+
+    Args:
+        sources: The benchmarks, read.
+        part: Which part.
+        undecided: Keep gold items of a single leaf as examples without instances, for a loss that
+            compares items too.
 
     Raises:
         DataError: Naming a question without gold, or whose gold is not there or outside its item.
@@ -170,19 +182,9 @@ def portion(sources: Sequence[Source], part: Part) -> Portion:
         for question in source.parts.get(part, ()):
             check_gold(source.loaded.name, question, source.items)
             n_questions += 1
-            own = question_instances(question, source.items)
-            n_unsplit += sum(not instances for instances in own.values())
-            examples += [
-                Example(
-                    benchmark=source.loaded.name,
-                    question_id=question.id,
-                    query=question.text,
-                    item=source.items[item_id],
-                    instances=tuple(instances),
-                )
-                for item_id, instances in own.items()
-                if instances
-            ]
+            own = _examples(source, question)
+            n_unsplit += sum(not each.instances for each in own)
+            examples += [each for each in own if each.instances or (undecided and each.gold)]
             n, digest = instances_digest(question, source.items)
             lines.append(f"{question.id}\t{question.text}\t{n}\t{digest}")
         text = "\n".join(sorted(lines)).encode("utf-8", "surrogatepass")
@@ -194,6 +196,22 @@ def portion(sources: Sequence[Source], part: Part) -> Portion:
         n_unsplit=n_unsplit,
         digests=digests,
     )
+
+
+def _examples(source: Source, question: Question) -> list[Example]:
+    gold = question_gold(question, source.items)
+    return [
+        Example(
+            benchmark=source.loaded.name,
+            question_id=question.id,
+            query=question.text,
+            item=source.items[item_id],
+            instances=tuple(decision_instances(source.items[item_id].nodes, leaves)),
+            gold=leaves,
+            gold_items=frozenset(gold),
+        )
+        for item_id, leaves in gold.items()
+    ]
 
 
 def check_gold(benchmark: str, question: Question, items: Mapping[str, Item]) -> None:

@@ -45,13 +45,29 @@ def manifest(
     config: Mapping[str, Any],
     data: Mapping[str, str],
     results: Mapping[str, Any],
+    retrieves: bool = False,
+    lexical_weight: float | None = None,
 ) -> dict[str, Any]:
-    """Return what describes a result: what it belongs to, and how and on what it was made."""
+    """Return what describes a result: what it belongs to, and how and on what it was made.
+
+    Args:
+        kind: Of the adapter.
+        base: Encoder that it belongs to.
+        mode: How nodes are read.
+        config: The recipe.
+        data: Checksums.
+        results: What came out.
+        retrieves: Whether items are ranked by the tuned encoder, too (D12).
+        lexical_weight: Of the lexical term (D3); None: there is none.
+    """
+    lexical = {} if lexical_weight is None else {"lexical": {"weight": lexical_weight}}
     return {
         "format": FORMAT,
         "kind": kind,
         "base": dict(base),
         "mode": mode,
+        "retrieves": retrieves,
+        **lexical,
         "config": dict(config),
         "data": dict(data),
         "results": dict(results),

@@ -10,20 +10,19 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from canopy_rag._optional import require
-from canopy_rag.core.errors import ModelError
-from canopy_rag.core.preferences import decides_correctly
-from canopy_rag.training.batches import n_steps, split_evenly, step_batch, units
+from canopy_rag.core.errors import ConfigError, ModelError
+from canopy_rag.training.batches import Likeness, n_steps, split_evenly, step_batch, units
 from canopy_rag.training.data import N_NAMED, Example, Portion
 from canopy_rag.training.folder import Checkpoint
-from canopy_rag.training.loss import Pairs, moved, pairs
+from canopy_rag.training.judge import Judged
+from canopy_rag.training.objective import losses, part_names
 from canopy_rag.training.processes import Processes
 from canopy_rag.training.recipe import Recipe
-from canopy_rag.training.torch_loss import instance_losses
 from canopy_rag.training.trainable import Trainable, trained
 
 EVALUATION_BATCH = 16
@@ -37,9 +36,11 @@ class Progress:
     step: int
     n_steps: int
     loss: float | None
-    """Mean over the instances of the last step."""
+    """What the last step made smaller."""
     accuracy: float | None
     """Decision accuracy on the validation part when it was last looked at."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """What the loss was put together from, by the names in `objective`."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -51,12 +52,14 @@ class State:
 
     step: int = 0
     seconds: float = 0.0
-    before: float | None = None
-    accuracy: float | None = None
+    before: dict[str, Any] | None = None
+    """`Judged` of the frozen encoder, as plain values."""
+    now: dict[str, Any] | None = None
+    """And when it was last looked at."""
     n_worse: int = 0
     """Looks since the best one."""
     best: dict[str, Any] | None = None
-    """`step`, `accuracy` and the tensors of that step."""
+    """`step`, `judged` and the tensors of that step."""
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -68,12 +71,14 @@ class Fitted:
     kept_step: int
     """Whose weights were kept."""
     stopped_early: bool
-    before: float | None
-    """Decision accuracy on the validation part, of the frozen encoder; None without that part."""
-    after: float | None
+    before: Judged | None
+    """Decisions on the validation part, of the frozen encoder; None without that part."""
+    after: Judged | None
     """And of what was kept."""
     loss: float | None
     """Mean of the last tenth of the steps."""
+    parts: Mapping[str, float]
+    """The same of the loss's parts."""
     seconds: float
     history: tuple[dict[str, Any], ...]
     """Step, loss and accuracy, wherever the validation part was looked at."""
@@ -85,6 +90,7 @@ def fit(
     validation: Portion | None,
     recipe: Recipe,
     *,
+    likeness: Likeness | None = None,
     checkpoint: Checkpoint | None = None,
     on_progress: OnProgress | None = None,
 ) -> Fitted:
@@ -95,15 +101,17 @@ def fit(
         train: What from.
         validation: By which the best step is chosen; None or empty: the last is kept.
         recipe: How.
+        likeness: Of the examples, for neighbours in batches; None: there are none.
         checkpoint: Where the state is saved, and found again; None: nowhere.
         on_progress: Called after every step.
 
     Raises:
+        ConfigError: If the recipe asks for what this trainable, or several processes, cannot do.
         ModelError: If the loss or its gradient is not a number, naming the instances.
         EncodeError: Naming an item that cannot be read.
     """
     torch = require("torch", extra="train", feature="training")
-    run = _Run(trainable, train, validation, recipe, checkpoint)
+    run = _Run(trainable, train, validation, recipe, likeness, checkpoint)
     devices = [run.processes.device] if run.processes.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         return run.finish(on_progress)
@@ -116,6 +124,7 @@ class _Run:
         train: Portion,
         validation: Portion | None,
         recipe: Recipe,
+        likeness: Likeness | None,
         checkpoint: Checkpoint | None,
     ) -> None:
         self._torch = require("torch", extra="train", feature="training")
@@ -123,12 +132,29 @@ class _Run:
         self._trainable = trainable
         trainable.module.to(self.processes.device)
         self._recipe = recipe
+        if recipe.across and self.processes.count > 1:
+            raise ConfigError(
+                "training: across compares all items of a batch with each other, which several "
+                "processes cannot share; start one process"
+            )
         self._units = units(train.examples, recipe)
-        self._validation = validation.examples if validation is not None else ()
+        self._likeness = likeness
+        judged = validation.examples if validation is not None else ()
+        # Side by side, an item with several questions is read once, and few tokens are padding.
+        self._validation = sorted(judged, key=lambda each: (len(each.item.nodes), each.item.id))
         self._n_steps = n_steps(len(self._units), recipe)
         self._parameters = dict(trained(trainable))
         self._optimizer = self._torch.optim.AdamW(
-            self._parameters.values(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
+            [
+                {"params": [each for each in self._parameters.values() if each.ndim]},
+                # A single number is no matrix: the lexical term's weight is not drawn to zero.
+                {
+                    "params": [each for each in self._parameters.values() if not each.ndim],
+                    "weight_decay": 0.0,
+                },
+            ],
+            lr=recipe.learning_rate,
+            weight_decay=recipe.weight_decay,
         )
         self._checkpoint = checkpoint
         self._state = self._loaded()
@@ -137,14 +163,14 @@ class _Run:
         """Take the steps that are left."""
         state, recipe = self._state, self._recipe
         if state.before is None and self._validation:
-            state.before = state.accuracy = self._accuracy()
+            state.before = state.now = asdict(self._judged())
         per_epoch = -(-len(self._units) // recipe.batch)
         every = recipe.evaluate_every or per_epoch
         while state.step < self._n_steps and not self._is_over():
             began = time.perf_counter()
-            loss = self._step(state.step)
+            loss, parts = self._step(state.step)
             state.step += 1
-            state.history.append({"step": state.step, "loss": loss})
+            state.history.append({"step": state.step, "loss": loss, "parts": parts})
             looks = state.step % every == 0 or state.step == self._n_steps
             if looks and self._validation:
                 self._look()
@@ -157,7 +183,8 @@ class _Run:
                         step=state.step,
                         n_steps=self._n_steps,
                         loss=loss,
-                        accuracy=state.accuracy,
+                        accuracy=None if state.now is None else Judged(**state.now).accuracy,
+                        parts=parts,
                     )
                 )
         return self._fitted()
@@ -166,41 +193,28 @@ class _Run:
         patience = self._recipe.patience
         return patience is not None and self._state.n_worse >= patience
 
-    def _step(self, step: int) -> float:
-        """Take one step and return the mean loss of its instances."""
+    def _step(self, step: int) -> tuple[float, dict[str, float]]:
+        """Take one step and return its loss, and the parts of it."""
         torch, recipe = self._torch, self._recipe
-        batch = step_batch(self._units, recipe, step)
+        batch = step_batch(self._units, recipe, step, self._likeness)
         n_instances = sum(len(each.instances) for each in batch)
         torch.manual_seed(_seed(recipe.seed, step, self.processes.rank))
         self._trainable.module.train()
         self._optimizer.zero_grad(set_to_none=True)
         mine = split_evenly(batch, self.processes.count)[self.processes.rank]
-        total = 0.0
-        for part in split_evenly(mine, recipe.accumulate):
-            if part:
-                loss = self._loss(part, step) / n_instances
+        total, parts = 0.0, dict.fromkeys(part_names(recipe), 0.0)
+        for some in split_evenly(mine, recipe.accumulate):
+            if some:
+                found = losses(self._trainable, some, recipe)
+                if bad := found.bad(some):
+                    raise self._not_a_number("loss", step, bad)
+                loss, own = found.total(n_instances, recipe.across)
                 loss.backward()
                 total += float(loss.detach())
+                parts = {name: parts[name] + own[name] for name in parts}
         self._take(batch, step)
-        return self.processes.sum(total)
-
-    def _loss(self, part: Sequence[Example], step: int) -> Any:
-        """Return the sum of the losses of some examples' instances."""
-        torch, recipe = self._torch, self._recipe
-        device = self.processes.device.type
-        with torch.autocast(device, torch.bfloat16, enabled=recipe.precision == "bf16"):
-            found = self._trainable.similarities(part)
-        losses = instance_losses(
-            torch.cat([each.float() for each in found]),
-            _pairs(part),
-            recipe.scale,
-            recipe.reduction,
-        )
-        bad = (~torch.isfinite(losses)).nonzero().flatten().tolist()
-        if bad:
-            owners = [each for each in part for _ in each.instances]
-            raise self._not_a_number("loss", step, [owners[number] for number in bad])
-        return losses.sum()
+        summed = {name: self.processes.sum(part) for name, part in parts.items()}
+        return self.processes.sum(total), summed
 
     def _take(self, batch: Sequence[Example], step: int) -> None:
         """Add the gradients of all processes up, clip them, and move."""
@@ -226,51 +240,55 @@ class _Run:
     def _look(self) -> None:
         """Judge the validation part, and keep the weights if they are the best so far."""
         state = self._state
-        state.accuracy = self._accuracy()
-        state.history[-1]["accuracy"] = state.accuracy
-        if state.best is None or state.accuracy > state.best["accuracy"]:
-            state.best = {
-                "step": state.step,
-                "accuracy": state.accuracy,
-                "tensors": self._tensors(),
-            }
+        judged = self._judged()
+        state.now = asdict(judged)
+        state.history[-1] |= {
+            "accuracy": judged.accuracy,
+            "accuracy_by_benchmark": judged.by_benchmark,
+        }
+        if state.best is None or judged.accuracy > Judged(**state.best["judged"]).accuracy:
+            state.best = {"step": state.step, "judged": state.now, "tensors": self._tensors()}
             state.n_worse = 0
         else:
             state.n_worse += 1
 
-    def _accuracy(self) -> float:
-        """Return the share of the validation part's decisions that are right (P11)."""
+    def _judged(self) -> Judged:
+        """Count the validation part's decisions that are right (P11)."""
         torch = self._torch
         mine = self._validation[self.processes.rank :: self.processes.count]
         self._trainable.module.eval()
-        n_right = n = 0
+        found = Judged()
         enabled = self._recipe.precision == "bf16"
         device = self.processes.device.type
         for start in range(0, len(mine), EVALUATION_BATCH):
             batch = mine[start : start + EVALUATION_BATCH]
             with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=enabled):
-                found = self._trainable.similarities(batch)
-            for example, values in zip(batch, found, strict=True):
-                right = n_right_decisions(example, values.float().tolist())
-                n_right, n = n_right + right, n + len(example.instances)
-        return self.processes.sum(n_right) / max(1.0, self.processes.sum(n))
+                similarities = self._trainable.similarities(batch)
+            for example, values in zip(batch, similarities, strict=True):
+                found.add(example, values.float().tolist())
+        names = sorted({each.benchmark for each in self._validation})
+        return found.together(names, self.processes.sum)
 
     def _fitted(self) -> Fitted:
         state = self._state
-        kept, after = state.step, state.accuracy if self._validation else None
+        kept, after = state.step, state.now if self._validation else None
         if self._recipe.keep == "best" and state.best is not None:
             self._put(state.best["tensors"])
-            kept, after = state.best["step"], state.best["accuracy"]
+            kept, after = state.best["step"], state.best["judged"]
         self._trainable.module.eval()
-        losses = [each["loss"] for each in state.history]
-        last = losses[-max(1, len(losses) // 10) :]
+        last = state.history[-max(1, len(state.history) // 10) :]
         return Fitted(
             n_steps=state.step,
             kept_step=kept,
             stopped_early=state.step < self._n_steps,
-            before=state.before,
-            after=after,
-            loss=sum(last) / len(last) if last else None,
+            before=None if state.before is None else Judged(**state.before),
+            after=None if after is None else Judged(**after),
+            loss=sum(each["loss"] for each in last) / len(last) if last else None,
+            parts={
+                name: sum(each["parts"][name] for each in last) / len(last)
+                for name in part_names(self._recipe)
+                if last
+            },
             seconds=state.seconds,
             history=tuple(each for each in state.history if "accuracy" in each),
         )
@@ -306,14 +324,6 @@ class _Run:
         return State(**{name: saved[name] for name in State.__slots__})
 
 
-def n_right_decisions(example: Example, similarities: Sequence[float]) -> int:
-    """Return how many of an example's decisions are right, given the similarities of its nodes."""
-    by_node = [math.nan] * len(example.item.nodes)
-    for node, value in zip(example.nodes, similarities, strict=True):
-        by_node[node] = value
-    return sum(decides_correctly(instance, by_node) for instance in example.instances)
-
-
 def factor(recipe: Recipe, step: int, n_steps: int) -> float:
     """Return by what the learning rate of a step, counted from 0, is multiplied.
 
@@ -328,17 +338,6 @@ def factor(recipe: Recipe, step: int, n_steps: int) -> float:
     if recipe.schedule == "linear":
         return left
     return (1 - math.cos(math.pi * left)) / 2 if recipe.schedule == "cosine" else 1.0
-
-
-def _pairs(part: Sequence[Example]) -> Pairs:
-    """Return the pairs of examples whose nodes' similarities stand one after the other."""
-    starts, instances, position = [], [], 0
-    for each in part:
-        where = {node: number for number, node in enumerate(each.nodes)}
-        starts.append(position)
-        position += len(where)
-        instances.append([moved(instance, where) for instance in each.instances])
-    return pairs(instances, starts)
 
 
 def _seed(seed: int, step: int, rank: int) -> int:

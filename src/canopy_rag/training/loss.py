@@ -4,6 +4,9 @@ An instance's pairs are the preferences at its node. With `d` the similarity of 
 less the other's, `mean` is the mean over the pairs of `log(1 + exp(-scale * d))`, `logsumexp` is
 `log(1 + sum over the pairs of exp(-scale * d))`: the worst pair counts most. Equal similarities
 cost `log 2` either way, also where a tie would satisfy the preference.
+
+The second term (D12, SPIKE.md 8) compares across the items of a batch: a question's gold must lie
+above everything else, the log-sum-exp of which is a soft maximum.
 """
 
 from __future__ import annotations
@@ -102,6 +105,40 @@ def gradient(
     np.add.at(result, wanted.preferred, -step)
     np.add.at(result, wanted.other, step)
     return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contrasts:
+    """What must lie above what in each row of a matrix of similarities."""
+
+    gold: NDArray[np.bool_]
+    """`(n_rows, n_columns)`."""
+    other: NDArray[np.bool_]
+    """`(n_rows, n_columns)`, never true where `gold` is."""
+
+    @property
+    def n_counted(self) -> int:
+        """Rows that have both, and so a loss."""
+        return int((self.gold.any(axis=1) & self.other.any(axis=1)).sum())
+
+
+def contrast_losses(similarities: Floats, wanted: Contrasts, scale: float = 20.0) -> Floats:
+    """Return the loss of each row, `(n_rows,)`; 0 where there is no gold or nothing else.
+
+    The mean over the row's gold of `log(1 + sum over the others of exp(scale * (other - gold)))`.
+
+    Args:
+        similarities: `(n_rows, n_columns)`.
+        wanted: Which columns are gold, and which must lie below.
+        scale: Lambda.
+    """
+    values = scale * np.asarray(similarities, np.float64)
+    found = np.zeros(len(values))
+    for row, (own, gold, other) in enumerate(zip(values, wanted.gold, wanted.other, strict=True)):
+        if gold.any() and other.any():
+            below = np.logaddexp.reduce(own[other])
+            found[row] = np.logaddexp(0, below - own[gold]).mean()
+    return found
 
 
 def _costs(similarities: Floats, wanted: Pairs, scale: float) -> Floats:

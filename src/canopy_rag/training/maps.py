@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,10 @@ from canopy_rag.core.protocols import Encoder
 from canopy_rag.core.vectors import NodeVectors, node_matrix
 from canopy_rag.training.batches import n_steps, step_batch
 from canopy_rag.training.data import Example
-from canopy_rag.training.loop import Fitted, OnProgress, Progress, factor, n_right_decisions
+from canopy_rag.training.judge import Judged
+from canopy_rag.training.loop import Fitted, OnProgress, Progress, factor
 from canopy_rag.training.loss import Pairs, gradient, instance_losses, moved, pairs
+from canopy_rag.training.objective import DECISIONS
 from canopy_rag.training.recipe import Recipe
 
 Stored: TypeAlias = Callable[[Sequence[str]], Mapping[str, NodeVectors]]
@@ -142,9 +144,9 @@ def fit_maps(
     began = time.perf_counter()
     dim = len(train[0].query)
     maps, steps = Maps.identity(dim, recipe), n_steps(len(train), recipe)
-    before = after = _accuracy(maps, validation)
+    before = after = _judged(maps, validation)
     best, best_step, n_worse, step = maps, 0, 0, 0
-    history: list[dict[str, float | int | None]] = []
+    history: list[dict[str, Any]] = []
     losses: list[float] = []
     optimizer = _Adam(recipe, dim)
     per_epoch = -(-len(train) // recipe.batch)
@@ -155,11 +157,13 @@ def fit_maps(
             losses.append(loss)
             optimizer.take(maps, gradients, factor(recipe, step, steps))
             step += 1
-        accuracy = _accuracy(maps, validation)
+        judged = _judged(maps, validation)
+        accuracy = None if judged is None else judged.accuracy
         mean = sum(losses[-per_epoch:]) / per_epoch
         history.append({"step": step, "loss": mean, "accuracy": accuracy})
-        if accuracy is None or recipe.keep == "last" or not best_step or accuracy > (after or 0):
-            best, best_step, after, n_worse = maps.copy(), step, accuracy, 0
+        better = judged is None or after is None or judged.accuracy > after.accuracy
+        if better or recipe.keep == "last" or not best_step:
+            best, best_step, after, n_worse = maps.copy(), step, judged, 0
         else:
             n_worse += 1
         if on_progress is not None:
@@ -171,6 +175,7 @@ def fit_maps(
         before=before,
         after=after,
         loss=history[-1]["loss"] if history else None,
+        parts={DECISIONS: history[-1]["loss"]} if history else {},
         seconds=time.perf_counter() - began,
         history=tuple(history),
     )
@@ -243,11 +248,13 @@ def _through_unit(slope: NDArray[np.floating], before: Floats, after: Floats) ->
     return np.asarray((slope - along * after) / length, np.float32)
 
 
-def _accuracy(maps: Maps, given: Sequence[Known]) -> float | None:
+def _judged(maps: Maps, given: Sequence[Known]) -> Judged | None:
     if not given:
         return None
-    right = sum(n_right_decisions(each.example, maps.similarities(each).tolist()) for each in given)
-    return right / sum(len(each.example.instances) for each in given)
+    found = Judged()
+    for each in given:
+        found.add(each.example, maps.similarities(each).tolist())
+    return found
 
 
 def _own_pairs(example: Example) -> Pairs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +20,10 @@ from canopy_rag.encoders.locate import EmbeddedModel, FolderModel
 from canopy_rag.encoders.model import TokenModel
 from canopy_rag.encoders.windows import Ids, Run, batches, cut
 from canopy_rag.training.data import Example
+from canopy_rag.training.lexical import LexicalTerm
 from canopy_rag.training.lora import FEATURE, with_lora, write_lora, write_tensors
 from canopy_rag.training.recipe import Recipe
+from canopy_rag.training.trainable import Compared
 
 TARGETS = ("query", "key", "value", "dense")
 """Attention and MLP projections of a BERT layer; the three outputs are all called `dense`."""
@@ -66,7 +68,8 @@ class MiniLMTrunk:
         weights: Folder with other weights of the architecture; None: those of the package.
 
     Raises:
-        ConfigError: If the weights are of another architecture.
+        ConfigError: If the weights are of another architecture, or the recipe asks for what nodes
+            that are read one by one cannot give.
         MissingDependencyError: If torch, transformers or peft is not installed.
     """
 
@@ -78,6 +81,10 @@ class MiniLMTrunk:
         weights: Path | None = None,
     ) -> None:
         self._torch = require("torch", extra="train", feature=FEATURE)
+        if mode == "node" and (recipe.across or recipe.lexical):
+            raise ConfigError(
+                "training: across and lexical need the mode 'late', in which an item is read once"
+            )
         self._files = EmbeddedModel() if weights is None else FolderModel(weights)
         self._tokens = TokenModel(self._files, threads=1)
         self._mode = mode
@@ -85,7 +92,16 @@ class MiniLMTrunk:
         fingerprint = minilm.MiniLM(mode=mode, weights=weights).fingerprint
         self._base = {"model": fingerprint.model, "revision": fingerprint.revision}
         bert = _bert(self._files.weights())
-        self._module = bert if recipe.kind == "full" else with_lora(bert, recipe, TARGETS)
+        self._network = bert if recipe.kind == "full" else with_lora(bert, recipe, TARGETS)
+        self._lexical: LexicalTerm | None = None
+        if recipe.lexical:
+            self._lexical = LexicalTerm(
+                self._tokens.ids,
+                bert.config.vocab_size,
+                max_leaf_tokens=minilm.MAX_LEAF_TOKENS,
+                max_query_tokens=minilm.WINDOW - minilm.N_MARKS,
+            )
+            self._network.lexical = self._lexical.parameter
 
     @property
     def base(self) -> dict[str, str]:
@@ -99,8 +115,18 @@ class MiniLMTrunk:
 
     @property
     def module(self) -> Any:
-        """The network, with its adapter."""
-        return self._module
+        """The network, with its adapter and the weight of the lexical term."""
+        return self._network
+
+    @property
+    def lexical_weight(self) -> float | None:
+        """What the lexical term weighs; None: there is none."""
+        return None if self._lexical is None else self._lexical.weight
+
+    def count_words(self, items: Iterable[Item]) -> None:
+        """Count how rare tokens are for the lexical term, if there is one."""
+        if self._lexical is not None:
+            self._lexical.count_words(items)
 
     def count_tokens(self, item: Item) -> int:
         """Return how many tokens an item has, its context once."""
@@ -122,9 +148,33 @@ class MiniLMTrunk:
         found = []
         for each in batch:
             nodes, rows = node_rows[each.item.id]
-            positions = [nodes.index(node) for node in each.nodes]
-            found.append(rows[positions] @ query_rows[each.query])
+            positions = np.searchsorted(nodes, each.nodes).tolist()
+            with self._full_precision():
+                values = rows[positions] @ query_rows[each.query]
+            if self._lexical is not None:
+                own = self._lexical.coverage(each.query, each.item)[list(each.nodes)]
+                values = self._lexical.add(values, own)
+            found.append(values)
         return found
+
+    def compare(self, batch: Sequence[Example]) -> Compared:
+        """Return how similar each example's question is to all nodes of all items of a batch."""
+        items = {each.item.id: each.item for each in batch}
+        every = {item_id: set(range(len(item.nodes))) for item_id, item in items.items()}
+        queries = list(dict.fromkeys(each.query for each in batch))
+        query_rows = self.query_vectors(queries)
+        node_rows = [
+            self._node_vectors(items[item_id], nodes, read)
+            for item_id, nodes, read in self._read_items(items, every)
+        ]
+        asked = [queries.index(each.query) for each in batch]
+        with self._full_precision():
+            cosines = query_rows[asked] @ self._torch.cat(node_rows).T
+        similarities = cosines
+        if self._lexical is not None:
+            coverages = self._lexical.coverages(queries, list(items.values()))
+            similarities = self._lexical.add(cosines, coverages[asked])
+        return Compared(items=tuple(items.values()), cosines=cosines, similarities=similarities)
 
     def query_vectors(self, queries: Sequence[str]) -> Any:
         """Return the unit vectors of queries, `(n_queries, dim)`."""
@@ -179,8 +229,14 @@ class MiniLMTrunk:
         leaves = np.arange(len(reads[0].rows))
         inside = (bounds[:, :1] <= leaves) & (leaves < bounds[:, 1:])  # (n_nodes, n_leaves)
         membership = self._torch.as_tensor(inside.astype(np.float32)).to(reads[0].rows.device)
+        with self._full_precision():
+            leaf_sums = membership @ reads[0].rows
         # However many windows repeat the context, it counts once.
-        return _unit(membership @ reads[0].rows + reads[0].rest / reads[0].n_windows)
+        return _unit(leaf_sums + reads[0].rest / reads[0].n_windows)
+
+    def _full_precision(self) -> Any:
+        """Compare in float32 whatever the network computes in: equal words must stay equal."""
+        return self._torch.autocast(next(self._network.parameters()).device.type, enabled=False)
 
     def _read(self, parts: Sequence[Part]) -> list[Read]:
         """Run parts through the network; padded together, in as few passes as the budget allows."""
@@ -201,7 +257,7 @@ class MiniLMTrunk:
                 sequences.append([*ids, last])
                 targets.append([*rows, rest])
                 n_windows[number] += 1
-        device = next(self._module.parameters()).device
+        device = next(self._network.parameters()).device
         sums = torch.zeros(int(starts[-1]) + 1, checkpoint.DIM, device=device)
         for positions in batches([len(ids) for ids in sequences], BATCH_TOKENS):
             states, rows = self._states(
@@ -217,7 +273,7 @@ class MiniLMTrunk:
     def _states(self, sequences: list[list[int]], targets: list[list[int]]) -> tuple[Any, Any]:
         """Return the states of all tokens of a batch, `(n_tokens, dim)`, and their rows."""
         torch = self._torch
-        device = next(self._module.parameters()).device
+        device = next(self._network.parameters()).device
         length = max(map(len, sequences))
         ids = torch.zeros(len(sequences), length, dtype=torch.long)
         mask = torch.zeros(len(sequences), length, dtype=torch.long)
@@ -225,18 +281,20 @@ class MiniLMTrunk:
             ids[row, : len(sequence)] = torch.tensor(sequence)
             mask[row, : len(sequence)] = 1
         mask = mask.to(device)
-        states = self._module(input_ids=ids.to(device), attention_mask=mask).last_hidden_state
+        states = self._network(input_ids=ids.to(device), attention_mask=mask).last_hidden_state
         rows = torch.tensor([row for target in targets for row in target], device=device)
         return states.float()[mask.bool()], rows
 
     def write(self, folder: Path) -> None:
         """Write the adapter's files, or a folder of weights that `encoder.weights` takes."""
         if self._kind == "lora":
-            write_lora(self._module, folder)
+            write_lora(self._network, folder)
+            if self._lexical is not None:
+                self._lexical.write(folder)
             return
-        write_tensors(folder / "model.safetensors", self._module.state_dict())
+        write_tensors(folder / "model.safetensors", self._network.state_dict())
         (folder / "tokenizer.json").write_bytes(self._files.tokenizer_json())
-        text = json.dumps(CONFIG | {"vocab_size": self._module.config.vocab_size}, indent=1)
+        text = json.dumps(CONFIG | {"vocab_size": self._network.config.vocab_size}, indent=1)
         (folder / "config.json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.protocols import Encoder
 from canopy_rag.datasets.splits import Part
 from canopy_rag.encoders.names import parse
 from canopy_rag.pipeline import factory
+from canopy_rag.training.batches import Likeness
 from canopy_rag.training.data import (
+    Example,
     Portion,
     Source,
     portion,
@@ -29,8 +33,10 @@ from canopy_rag.training.folder import (
     manifest,
     write_folder,
 )
-from canopy_rag.training.maps import Stored, fit_maps, known
+from canopy_rag.training.judge import as_results
+from canopy_rag.training.maps import ENCODED_AT_ONCE, Stored, fit_maps, known
 from canopy_rag.training.recipe import MAP, MINILM, PAPER, Kind, Recipe
+from canopy_rag.training.trainable import Trunk
 
 if TYPE_CHECKING:
     from canopy_rag.training.loop import Fitted, OnProgress
@@ -76,13 +82,13 @@ def train(
     """
     check_out(job.out)
     if job.recipe.kind != "map":
-        _check_trainable(job.encoder.name)
+        _check_trainable(job.encoder, job.recipe)
     if parse(job.encoder.name).adapter is not None:
         raise ConfigError(
             f"encoder {job.encoder.name!r}: an adapter is trained on an encoder without one; leave "
             "out what follows the +"
         )
-    learned = portion(job.sources, job.part)
+    learned = portion(job.sources, job.part, undecided=job.recipe.across > 0)
     require_examples(learned)
     judged = portion(job.sources, "validation") if job.part != "validation" else None
     if judged is None or not judged.examples:
@@ -92,11 +98,15 @@ def train(
     return _train_model(job, learned, judged, on_progress, note)
 
 
-def default_recipe(encoder: str, kind: Kind | None) -> Recipe:
+def default_recipe(encoder: str, kind: Kind | None, mode: str | None = None) -> Recipe:
     """Return the recipe for an encoder, unless the user names one."""
     if kind == "map":
         return MAP
     recipe = MINILM if parse(encoder).scheme == "minilm" else PAPER
+    if mode == "node":  # each node is read on its own: nothing to compare items by
+        recipe = replace(recipe, across=0.0, neighbours=1, lexical=False)
+    if kind == "full":  # a folder of weights has no place for the lexical term
+        recipe = replace(recipe, lexical=False)
     return recipe if kind is None else replace(recipe, kind=kind)
 
 
@@ -123,9 +133,17 @@ def build_trainable(config: EncoderConfig, recipe: Recipe) -> Trainable:
     raise _not_trainable(config.name)
 
 
-def _check_trainable(name: str) -> None:
-    if parse(name).scheme not in TRAINABLE:
-        raise _not_trainable(name)
+def _check_trainable(config: EncoderConfig, recipe: Recipe) -> None:
+    scheme = parse(config.name).scheme
+    if scheme not in TRAINABLE:
+        raise _not_trainable(config.name)
+    late = scheme == "minilm" and (config.mode or "late") == "late"
+    if (recipe.across or recipe.lexical) and not late:
+        asked = "across" if recipe.across else "lexical"
+        raise ConfigError(
+            f"encoder {config.name!r}: {asked} needs an encoder that reads an item once for all "
+            "its nodes, which is minilm with the mode late; use --across 0 --no-lexical"
+        )
 
 
 def _not_trainable(name: str) -> ConfigError:
@@ -150,6 +168,8 @@ def _train_model(
         limit = job.recipe.max_item_tokens
         note(f"{n_long:,} questions' items have more than {limit:,} tokens and are not learned")
     require_examples(learned)
+    if isinstance(trainable, Trunk):
+        trainable.count_words({each.item.id: each.item for each in learned.examples}.values())
     config = job.recipe.to_dict()
     data = _data(learned, judged)
     checkpoint = Checkpoint(
@@ -160,19 +180,70 @@ def _train_model(
     saved = checkpoint.load()
     if saved is not None:
         note(f"going on after step {saved['step']:,}")
+    likeness = None
+    if job.recipe.neighbours > 1:
+        note("reading the gold items with the frozen encoder: like ones share a batch")
+        likeness = frozen_likeness(learned.examples, factory.build_encoder(job.encoder))
     fitted = fit(
-        trainable, learned, judged, job.recipe, checkpoint=checkpoint, on_progress=on_progress
+        trainable,
+        learned,
+        judged,
+        job.recipe,
+        likeness=likeness,
+        checkpoint=checkpoint,
+        on_progress=on_progress,
     )
     is_adapter = job.recipe.kind == "lora"
     results = _results(learned, judged, fitted) | {"items_too_long": n_long}
     body = manifest(
-        job.recipe.kind, trainable.base, trainable.mode, config=config, data=data, results=results
+        job.recipe.kind,
+        trainable.base,
+        trainable.mode,
+        config=config,
+        data=data,
+        results=results,
+        retrieves=job.recipe.across > 0,
+        lexical_weight=trainable.lexical_weight if isinstance(trainable, Trunk) else None,
     )
     if first:
         name = MANIFEST if is_adapter else WEIGHTS_MANIFEST
         write_folder(job.out, name, body, trainable.write)
         checkpoint.remove()
     return body
+
+
+def frozen_likeness(examples: Sequence[Example], encoder: Encoder) -> Likeness:
+    """Return how alike examples are for an encoder that is not trained.
+
+    Args:
+        examples: Questions with an item each.
+        encoder: Encodes both; the same vectors each time.
+    """
+    items = list({each.item.id: each.item for each in examples}.values())
+    queries = list(dict.fromkeys(each.query for each in examples))
+    item_rows = {
+        item.id: vectors.item
+        for start in range(0, len(items), ENCODED_AT_ONCE)
+        for item, vectors in zip(
+            items[start : start + ENCODED_AT_ONCE],
+            encoder.encode_items(items[start : start + ENCODED_AT_ONCE]),
+            strict=True,
+        )
+    }
+    query_rows = {
+        query: row
+        for start in range(0, len(queries), ENCODED_AT_ONCE)
+        for query, row in zip(
+            queries[start : start + ENCODED_AT_ONCE],
+            encoder.encode_queries(queries[start : start + ENCODED_AT_ONCE]).retrieval,
+            strict=True,
+        )
+    }
+    return Likeness(
+        queries=np.stack([query_rows[each.query] for each in examples]),
+        items=np.stack([item_rows[each.item.id] for each in examples]),
+        names=[(f"{each.benchmark}\0{each.question_id}", each.item.id) for each in examples],
+    )
 
 
 def _train_maps(
@@ -205,8 +276,9 @@ def _results(learned: Portion, judged: Portion | None, fitted: Fitted) -> dict[s
     return {
         learned.part: learned.counts(),
         "validation": judged.counts() if judged is not None else None,
-        "decision_accuracy": {"before": fitted.before, "after": fitted.after},
+        "decision_accuracy": as_results(fitted.before, fitted.after),
         "loss": fitted.loss,
+        "loss_parts": dict(fitted.parts),
         "steps": fitted.n_steps,
         "kept_step": fitted.kept_step,
         "stopped_early": fitted.stopped_early,

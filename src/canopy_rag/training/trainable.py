@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from canopy_rag.core.types import Item
 from canopy_rag.training.data import Example
@@ -42,6 +43,36 @@ class Trainable(Protocol):
 
     def write(self, folder: Path) -> None:
         """Write what was trained into a folder that exists."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compared:
+    """Each example of a batch against all nodes of all its items."""
+
+    items: tuple[Item, ...]
+    """Each once; their nodes stand one after the other."""
+    cosines: Any
+    """`(n_examples, n_nodes)`, float32: by vectors alone, as items are retrieved."""
+    similarities: Any
+    """`(n_examples, n_nodes)`, float32: as nodes are compared, with a lexical term if any."""
+
+
+@runtime_checkable
+class Trunk(Trainable, Protocol):
+    """A trainable that reads whole items, so that all of a batch can be compared at once."""
+
+    @property
+    def lexical_weight(self) -> float | None:
+        """What the lexical term weighs; None: there is none."""
+        ...
+
+    def count_words(self, items: Iterable[Item]) -> None:
+        """Count how rare tokens are, for the lexical term."""
+        ...
+
+    def compare(self, batch: Sequence[Example]) -> Compared:
+        """Compare each example's question with all nodes of all items of a batch."""
         ...
 
 
