@@ -2,7 +2,7 @@
 
 The command line's help goes to `docs/cli.md`, the settings to the table of
 `docs/configuration.md`, the committed results of the benchmarks to `docs/benchmarks.md` and
-`docs/diagnosis.md`.
+`docs/diagnosis.md`, the docstrings of the methods to `docs/methods.md`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import benchmark_tables
 import diagnosis_page
+import methods_page
 import typer
 
 from canopy_rag.cli import app
@@ -37,6 +38,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/configuration.md": configuration_page(),
         ROOT / "docs/benchmarks.md": benchmarks_page(),
         ROOT / "docs/diagnosis.md": filled("diagnosis", diagnosis_page.tables(RESULTS)),
+        ROOT / "docs/methods.md": methods_page.page(field_texts),
     }
 
 

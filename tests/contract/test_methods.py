@@ -20,7 +20,7 @@ LONG = text_item(
     title="Douillet, the champion",
 )
 POOL = (*ITEMS, LONG)
-PEERS = {"langchain-embeddings-filter", "llamaindex-sentence-optimizer", "llmlingua2"}
+PEERS = {"llmlingua2"}
 QUESTIONS = (
     SPORT,
     Question(

@@ -118,6 +118,8 @@ class Spec:
     """From the full name, the parts and the settings."""
     settings: type[Any] = NoSettings
     """A dataclass: the parameters after the colon, with defaults and bounds."""
+    packages: tuple[str, ...] = ()
+    """Modules of packages that it needs and canopy does not bring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, get_type_hints
 
 from canopy_rag.baselines.base import Method, Parts, Spec
 from canopy_rag.config.values import coerce
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 
-_MODULES = ("canopy", "vanilla", "flat", "recomp", "s2g_rag", "ircot", "universalrag")
+_MODULES = (
+    *("canopy", "vanilla", "flat", "recomp", "s2g_rag", "ircot", "universalrag"),
+    *("langchain_filter", "llamaindex_optimizer", "llmlingua2"),
+)
 """One method or family each, in the order of the paper's tables."""
 
 
@@ -33,8 +37,15 @@ def build(name: str, parts: Parts) -> Method:
 
 
 def methods() -> dict[str, str]:
-    """Return the names of all methods, each with a line on what it does."""
-    return {name: spec.summary for name, spec in specs().items()}
+    """Return the names of the methods that can run here, each with a line on what it does.
+
+    Those whose packages are not installed are left out; `specs` has them too.
+    """
+    return {
+        name: spec.summary
+        for name, spec in specs().items()
+        if all(find_spec(package) for package in spec.packages)
+    }
 
 
 @cache

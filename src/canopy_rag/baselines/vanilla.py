@@ -1,9 +1,12 @@
 """Vanilla RAG: one round, the retrieved items whole in rank order, one call.
 
-The loop with one round and without selection. What goes beyond the cap is cut as configured; the
-paper's `cap = "tail"` drops the latest retrieved, and cuts the first item that does not fit between
-its leaves, so that a single long video does not leave the reader without evidence. The paper does
-not say what happens there.
+The loop with one round and without selection: no critic, no router, no classifier.
+
+Differences from the paper:
+
+- Beyond the cap, where the paper drops the latest retrieved (`cap = "tail"`), the first
+  item that does not fit is cut between its leaves, so that a single long video does not leave the
+  reader without evidence; the paper does not say what happens there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Methods by name and parameters."""
 
+import dataclasses
+import importlib
+
 import pytest
 
-from canopy_rag.baselines.registry import build, full_name, methods, parse
+from canopy_rag.baselines.registry import build, full_name, methods, parse, specs
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.testing.scripted import ScriptedLLM
 from tests.unit.baselines.conftest import parts_of
@@ -59,16 +62,25 @@ def test_without_the_frozen_encoder_what_needs_it_is_refused(name):
 
 @pytest.mark.parametrize("name", ["canopy-routed", "s2g-rag", "ircot", "universalrag"])
 def test_without_a_chat_model_what_needs_it_is_refused(name):
-    import dataclasses
-
     parts = dataclasses.replace(parts_of(ScriptedLLM()), llm=None)
     with pytest.raises(ConfigError, match="needs a chat model"):
         build(name, parts)
 
 
 def test_reasoning_needs_to_know_where_a_sentence_ends():
-    import dataclasses
-
     parts = dataclasses.replace(parts_of(ScriptedLLM()), splitter=None)
     with pytest.raises(ConfigError, match="sentence splitter"):
         build("ircot", parts)
+
+
+@pytest.mark.parametrize("name", specs())
+def test_every_method_states_what_differs_from_the_original(name):
+    text = importlib.import_module(specs()[name].module).__doc__
+    assert "\nDifferences from " in text
+    assert text.count("\n- ") >= 1
+
+
+@pytest.mark.parametrize("name", specs())
+def test_the_default_parameters_go_without_saying(name):
+    assert dataclasses.is_dataclass(specs()[name].settings)
+    assert full_name(specs()[name], specs()[name].settings()) == name
