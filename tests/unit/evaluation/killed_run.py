@@ -11,7 +11,8 @@ from canopy_rag.evaluation.runner import Runner
 
 
 def tell(running):
-    print(running.n, flush=True)
+    sys.stdout.write(f"{running.n}\n")
+    sys.stdout.flush()
 
 
 class Slow(Fixed):

@@ -124,9 +124,12 @@ def test_kill_9_twice_loses_no_prediction_and_doubles_none(folder):
 
 
 def test_a_folder_is_held_by_one_process(folder):
-    with folder.held(), pytest.raises(DataError, match="another evaluation"):
-        with RunFolder(folder.path).held():
-            pass
+    with (
+        folder.held(),
+        pytest.raises(DataError, match="another evaluation"),
+        RunFolder(folder.path).held(),
+    ):
+        pass
 
 
 def test_memory_holds_one_batch(folder):
