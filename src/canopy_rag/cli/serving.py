@@ -28,7 +28,7 @@ def run(output: Output, config: Config, *, api_key: str | None, opens: bool) -> 
     for package in ("fastapi", "uvicorn", "prometheus_client"):
         require(package, extra="server", feature="canopy serve")
     from canopy_rag.server import create_app
-    from canopy_rag.server.serving import listen, log_to_stderr, serve, url_of
+    from canopy_rag.server.serving import listen, log_to_stderr, make_server, url_of
 
     key = server_api_key(flag=api_key)
     log_to_stderr([key, llm_api_key(), encoder_api_key()], quiet=output.quiet)
@@ -51,7 +51,7 @@ def run(output: Output, config: Config, *, api_key: str | None, opens: bool) -> 
         if opens and not output.as_json and _has_screen():
             webbrowser.open(url)
 
-    serve(app, config.server, listener, started)
+    make_server(app, config.server, started).run(sockets=[listener])
 
 
 def _has_screen() -> bool:

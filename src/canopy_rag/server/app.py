@@ -131,6 +131,7 @@ def _lifespan(
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
+            await _warm(service)
             async with mount.running():
                 yield
         finally:
@@ -139,6 +140,14 @@ def _lifespan(
                 await service.llm.aclose()
 
     return lifespan
+
+
+async def _warm(service: Service) -> None:
+    """Load weights and tables, so that the first caller does not wait for them."""
+    try:
+        await service.searches.run(lambda: service.index.search("warm", k=1))
+    except CanopyError as error:  # a server of the encoder that is not up yet; callers will hear
+        logger.warning("the first search failed: %s", error)
 
 
 async def _told(_: Request, error: Any) -> Response:

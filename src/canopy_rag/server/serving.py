@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -51,17 +54,15 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(
-    app: ASGIApp, config: ServerConfig, listener: socket.socket, on_start: Callable[[], None]
-) -> None:
-    """Answer requests until the process is told to stop (SIGINT, SIGTERM).
+def make_server(app: ASGIApp, config: ServerConfig, on_start: Callable[[], None]) -> Any:
+    """Return a uvicorn server; `run(sockets=[listener])` answers requests until it is stopped.
 
-    New connections are then refused; what runs has `server.grace_s` to end.
+    It stops at SIGINT or SIGTERM, or when `should_exit` is set. New connections are then refused;
+    what runs has `server.grace_s` to end.
 
     Args:
         app: The application.
         config: Time limits.
-        listener: Where requests come in.
         on_start: Called when requests are answered.
     """
     uvicorn: Any = require("uvicorn", extra="server", feature="The server")
@@ -71,6 +72,20 @@ def serve(
             await super().startup(sockets)
             if self.started:
                 on_start()
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """As uvicorn's, but a server that was told to stop has not failed."""
+            if threading.current_thread() is not threading.main_thread():
+                yield
+                return
+            stops = (signal.SIGINT, signal.SIGTERM)
+            before = {each: signal.signal(each, self.handle_exit) for each in stops}
+            try:
+                yield
+            finally:
+                for each, handler in before.items():
+                    signal.signal(each, handler)
 
     settings = uvicorn.Config(
         app,
@@ -85,7 +100,7 @@ def serve(
         ws="none",
         lifespan="on",
     )
-    Server(settings).run(sockets=[listener])
+    return Server(settings)
 
 
 def log_to_stderr(secrets: Sequence[Secret | None], *, quiet: bool) -> None:
