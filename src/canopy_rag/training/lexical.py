@@ -7,7 +7,8 @@ that moves with the adapter's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ class LexicalTerm:
         self._tokens: dict[str, Tokens] = {}
         self._terms: dict[str, Terms] = {}
         self._idf = np.zeros(n_words, np.float16)
+        self._is_on = True
         # The weight is log(1 + exp(it)): never below zero, where matches would count against.
         first = math.log(math.expm1(FIRST_WEIGHT))
         self.parameter = self._torch.nn.Parameter(self._torch.tensor(first))
@@ -100,8 +102,19 @@ class LexicalTerm:
 
     def add(self, cosines: Any, coverages: NDArray[np.float32]) -> Any:
         """Return cosines with the term added, with gradients for the weight."""
+        if not self._is_on:
+            return cosines
         weight = self._torch.nn.functional.softplus(self.parameter)
         return cosines + weight * self._torch.as_tensor(coverages, device=cosines.device)
+
+    @contextmanager
+    def off(self) -> Iterator[None]:
+        """Add nothing for a while."""
+        self._is_on = False
+        try:
+            yield
+        finally:
+            self._is_on = True
 
     def write(self, folder: Path) -> None:
         """Write how rare tokens are; the weight stands in the manifest."""

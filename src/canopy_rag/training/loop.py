@@ -11,6 +11,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ from canopy_rag.training.judge import Judged
 from canopy_rag.training.objective import losses, part_names
 from canopy_rag.training.processes import Processes
 from canopy_rag.training.recipe import Recipe
-from canopy_rag.training.trainable import Trainable, trained
+from canopy_rag.training.trainable import Trainable, Trunk, trained
 
 EVALUATION_BATCH = 16
 """Questions with an item each that are compared at once when decisions are judged."""
@@ -101,7 +102,7 @@ def fit(
         train: What from.
         validation: By which the best step is chosen; None or empty: the last is kept.
         recipe: How.
-        likeness: Of the examples, for neighbours in batches; None: there are none.
+        likeness: Of the training examples, which neighbours in batches need.
         checkpoint: Where the state is saved, and found again; None: nowhere.
         on_progress: Called after every step.
 
@@ -137,8 +138,12 @@ class _Run:
                 "training: across compares all items of a batch with each other, which several "
                 "processes cannot share; start one process"
             )
+        if recipe.neighbours > 1 and likeness is None:
+            raise ValueError("neighbours > 1 needs the likeness of the examples")
+        if isinstance(trainable, Trunk):
+            trainable.count_words({each.item.id: each.item for each in train.examples}.values())
         self._units = units(train.examples, recipe)
-        self._likeness = likeness
+        self._likeness = likeness if recipe.neighbours > 1 else None
         judged = validation.examples if validation is not None else ()
         # Side by side, an item with several questions is read once, and few tokens are padding.
         self._validation = sorted(judged, key=lambda each: (len(each.item.nodes), each.item.id))
@@ -163,7 +168,9 @@ class _Run:
         """Take the steps that are left."""
         state, recipe = self._state, self._recipe
         if state.before is None and self._validation:
-            state.before = state.now = asdict(self._judged())
+            frozen = self._trainable
+            with frozen.vectors_alone() if isinstance(frozen, Trunk) else nullcontext():
+                state.before = state.now = asdict(self._judged())
         per_epoch = -(-len(self._units) // recipe.batch)
         every = recipe.evaluate_every or per_epoch
         while state.step < self._n_steps and not self._is_over():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -122,6 +123,10 @@ class MiniLMTrunk:
     def lexical_weight(self) -> float | None:
         """What the lexical term weighs; None: there is none."""
         return None if self._lexical is None else self._lexical.weight
+
+    def vectors_alone(self) -> AbstractContextManager[None]:
+        """Leave the lexical term out for a while, as the encoder without an adapter does."""
+        return nullcontext() if self._lexical is None else self._lexical.off()
 
     def count_words(self, items: Iterable[Item]) -> None:
         """Count how rare tokens are for the lexical term, if there is one."""

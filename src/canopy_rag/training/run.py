@@ -168,8 +168,6 @@ def _train_model(
         limit = job.recipe.max_item_tokens
         note(f"{n_long:,} questions' items have more than {limit:,} tokens and are not learned")
     require_examples(learned)
-    if isinstance(trainable, Trunk):
-        trainable.count_words({each.item.id: each.item for each in learned.examples}.values())
     config = job.recipe.to_dict()
     data = _data(learned, judged)
     checkpoint = Checkpoint(

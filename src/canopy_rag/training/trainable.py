@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -65,6 +66,10 @@ class Trunk(Trainable, Protocol):
     @property
     def lexical_weight(self) -> float | None:
         """What the lexical term weighs; None: there is none."""
+        ...
+
+    def vectors_alone(self) -> AbstractContextManager[None]:
+        """Leave the lexical term out for a while, as the encoder without an adapter does."""
         ...
 
     def count_words(self, items: Iterable[Item]) -> None:

@@ -82,6 +82,9 @@ def test_flags_change_the_preset(run, own):
         (["--kind", "map", "--out", "."], 2, "not empty"),
         (["--kind", "lora"], 2, "--kind map"),
         (["--kind", "lora", "--index", "somewhere"], 2, "--index is for maps"),
+        (["--kind", "map", "--across", "0.5"], 2, "kind lora"),
+        (["--kind", "map", "--lexical"], 2, "kind lora"),
+        (["--kind", "map", "--neighbours", "0"], 2, "neighbours"),
         (["--preset", "huge"], 2, "huge"),
     ],
 )
@@ -90,6 +93,16 @@ def test_wrong_usage_says_what_is_right(run, own, options, code, message):
     done = train(run, own, *out, *options)
     assert done.code == code
     assert message in done.err
+    assert not Path("tuned").exists()
+
+
+@pytest.mark.parametrize("options", [["--across", "0.5"], ["--lexical"]])
+def test_what_needs_a_trunk_read_late_says_so(run, own, options):
+    late = ["--preset", "minilm", "--across", "0", "--no-lexical", *options]
+    for encoder, mode in (("qwen3-vl:tiny", []), ("minilm", ["--mode", "node"])):
+        done = train(run, own, "--out", "tuned", *late, *mode, encoder=encoder)
+        assert done.code == 2
+        assert "reads an item once" in done.err
     assert not Path("tuned").exists()
 
 

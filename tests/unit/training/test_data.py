@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -140,3 +141,24 @@ def test_long_items_are_left_out_and_counted(learned):
     assert n == 1
     assert long not in {each.item.id for each in kept.examples}
     assert without_long_items(learned, None, lambda item: 10**9) == (learned, 0)
+
+
+def test_an_item_without_a_decision_is_kept_where_items_are_compared(source):
+    from canopy_rag.testing.encoder_contract import text_item
+
+    single = replace(text_item("single", ["One sentence alone."]), id="single")
+    whole = source.parts["train"][0]
+    asked = question("single", 0, 4, name="asks for one")
+    both = replace(asked, id="both", gold=(*asked.gold, *whole.gold))
+    made = as_source(replace(source, items={**source.items, "single": single}), asked, both)
+    assert [each.question_id for each in portion([made], "train").examples] == ["both"]
+    kept = portion([made], "train", undecided=True)
+    found = {(each.question_id, each.item.id): each for each in kept.examples}
+    other = whole.gold[0].item_id
+    assert set(found) == {("asks for one", "single"), ("both", "single"), ("both", other)}
+    alone = found["asks for one", "single"]
+    assert (alone.instances, alone.nodes, alone.gold) == ((), (), frozenset({0}))
+    assert found["both", other].gold_items == {"single", other}
+    assert kept.counts()["items_without_a_decision"] == 2
+    assert kept.counts()["items"] == 1
+    assert kept.n_instances == portion([made], "train").n_instances

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,9 @@ from canopy_rag.training import PAPER, Recipe  # noqa: E402
 from canopy_rag.training.folder import Checkpoint  # noqa: E402
 from canopy_rag.training.loop import Fitted, factor, fit  # noqa: E402
 from canopy_rag.training.maps import fit_maps, known  # noqa: E402
-from canopy_rag.training.trainable import trained  # noqa: E402
+from canopy_rag.training.processes import Processes  # noqa: E402
+from canopy_rag.training.run import frozen_likeness  # noqa: E402
+from canopy_rag.training.trainable import Compared, trained  # noqa: E402
 
 RECIPE = replace(PAPER, learning_rate=0.02, batch=4, epochs=3, dropout=0.3, weight_decay=0.0)
 
@@ -55,6 +58,42 @@ class Tiny:
         raise AssertionError
 
 
+class TinyTrunk(Tiny):
+    """A `Trunk`: the same, and all of a batch compared."""
+
+    lexical_weight = None
+
+    def count_words(self, items):
+        self.counted = [each.id for each in items]
+
+    def vectors_alone(self):
+        return nullcontext()
+
+    def compare(self, batch):
+        items = {each.item.id: each.item for each in batch}
+        encoded = self._encoder.encode_items(list(items.values()))
+        rows = [
+            node_matrix(item.nodes, each.nodes)
+            for item, each in zip(items.values(), encoded, strict=True)
+        ]
+        moved = self.module(
+            torch.tensor(self._encoder.encode_queries([each.query for each in batch]).node)
+        )
+        cosines = (moved / moved.norm(dim=1, keepdim=True)) @ torch.tensor(np.concatenate(rows)).T
+        bad = torch.tensor(
+            [[float("nan") if each.question_id == self._bad else 1.0] for each in batch]
+        )
+        cosines = cosines * bad
+        return Compared(items=tuple(items.values()), cosines=cosines, similarities=cosines)
+
+
+ACROSS = replace(RECIPE, unit="item", across=0.5, neighbours=2)
+
+
+def alike(learned):
+    return frozen_likeness(learned.examples, HashingEncoder())
+
+
 def tensors(trainable: Any) -> dict[str, np.ndarray]:
     return {name: value.detach().numpy().copy() for name, value in trained(trainable)}
 
@@ -82,7 +121,7 @@ def test_the_loss_goes_down_and_more_decisions_are_right(learned, judged):
     assert np.mean([each.loss for each in progress[-4:]]) < np.mean(
         [each.loss for each in progress[:4]]
     )
-    assert fitted.after > fitted.before
+    assert fitted.after.accuracy > fitted.before.accuracy
     assert [each.step for each in progress] == list(range(1, fitted.n_steps + 1))
 
 
@@ -176,15 +215,15 @@ def test_the_best_step_is_kept_or_the_last(learned, judged):
     recipe = replace(RECIPE, evaluate_every=1)
     fitted: Fitted = fit(Tiny(), learned, judged, recipe)
     looks = {each["step"]: each["accuracy"] for each in fitted.history}
-    assert fitted.after == max(looks.values())
-    assert looks[fitted.kept_step] == fitted.after
+    assert fitted.after.accuracy == max(looks.values())
+    assert looks[fitted.kept_step] == fitted.after.accuracy
     last = fit(Tiny(), learned, judged, replace(recipe, keep="last"))
-    assert (last.kept_step, last.after) == (last.n_steps, looks[last.n_steps])
+    assert (last.kept_step, last.after.accuracy) == (last.n_steps, looks[last.n_steps])
 
 
 def test_bfloat16_learns_too(learned, judged):
     fitted = fit(Tiny(), learned, judged, replace(RECIPE, precision="bf16"))
-    assert fitted.after > fitted.before
+    assert fitted.after.accuracy > fitted.before.accuracy
 
 
 def test_the_learning_rate_follows_its_schedule():
@@ -202,3 +241,72 @@ def test_a_map_in_numpy_takes_the_same_steps(learned):
     vectors = known(learned.examples, HashingEncoder())
     maps, _ = fit_maps(vectors, [], replace(recipe, kind="map"))
     assert maps.query == pytest.approx(tiny.module[1].weight.detach().numpy(), abs=1e-3)
+
+
+def test_comparing_across_items_each_part_of_the_loss_is_told_and_goes_down(learned, judged):
+    progress = []
+    fitted = fit(
+        TinyTrunk(), learned, judged, ACROSS, likeness=alike(learned), on_progress=progress.append
+    )
+    for each in progress:
+        parts = each.parts
+        assert set(parts) == {"decisions", "leaves", "roots"}
+        assert each.loss == pytest.approx(
+            parts["decisions"] + 0.5 * (parts["leaves"] + parts["roots"]), rel=1e-5
+        )
+    assert progress[-1].parts["leaves"] < progress[0].parts["leaves"]
+    assert set(fitted.parts) == {"decisions", "leaves", "roots"}
+    assert fitted.after.by_benchmark == {"jsonl": fitted.after.accuracy}
+
+
+def test_a_killed_run_across_items_goes_on_as_if_nothing_had_happened(learned, judged, tmp_path):
+    recipe = replace(ACROSS, checkpoint_every=2, evaluate_every=3)
+    whole = TinyTrunk()
+    expected = fit(whole, learned, judged, recipe, likeness=alike(learned))
+    checkpoint = Checkpoint(tmp_path / "out", "run")
+    with pytest.raises(Killed):
+        fit(
+            TinyTrunk(),
+            learned,
+            judged,
+            recipe,
+            likeness=alike(learned),
+            checkpoint=checkpoint,
+            on_progress=killing_at(5),
+        )
+    resumed = TinyTrunk()
+    found = fit(resumed, learned, judged, recipe, likeness=alike(learned), checkpoint=checkpoint)
+    assert same(resumed, whole)
+    assert replace(found, seconds=0) == replace(expected, seconds=0)
+
+
+def test_items_are_compared_only_by_what_reads_them_whole(learned):
+    with pytest.raises(ConfigError, match="whole items"):
+        fit(Tiny(), learned, None, replace(ACROSS, neighbours=1))
+
+
+def test_several_processes_do_not_compare_across_items(learned, monkeypatch):
+    monkeypatch.setattr(Processes, "__init__", several)
+    with pytest.raises(ConfigError, match="one process"):
+        fit(TinyTrunk(), learned, None, replace(ACROSS, neighbours=1))
+
+
+def several(self):
+    self.rank, self.count, self.device = 0, 2, torch.device("cpu")
+
+
+def test_neighbours_need_to_know_what_is_alike(learned):
+    with pytest.raises(ValueError, match="likeness"):
+        fit(TinyTrunk(), learned, None, ACROSS)
+
+
+def test_a_loss_across_items_that_is_no_number_names_its_question(learned):
+    bad = learned.examples[0]
+    with pytest.raises(ModelError, match=f"question '{bad.question_id}', item '{bad.item.id}'"):
+        fit(TinyTrunk(bad=bad.question_id), learned, None, ACROSS, likeness=alike(learned))
+
+
+def test_words_are_counted_in_what_is_learned_from_alone(learned, judged):
+    trunk = TinyTrunk()
+    fit(trunk, learned, judged, replace(ACROSS, epochs=1), likeness=alike(learned))
+    assert trunk.counted == [each.item.id for each in learned.examples]

@@ -7,7 +7,7 @@ import pytest
 
 from canopy_rag.core.preferences import decision_instances
 from canopy_rag.core.trees import table_tree
-from canopy_rag.training.loss import gradient, instance_losses, pairs
+from canopy_rag.training.loss import Contrasts, contrast_losses, gradient, instance_losses, pairs
 
 REDUCTIONS = ("mean", "logsumexp")
 
@@ -101,3 +101,70 @@ def test_on_tensors_it_is_the_same_with_the_same_gradient(seed, reduction):
     assert losses.detach().numpy() == pytest.approx(expected)
     slope = gradient(similarities, wanted, 20.0, reduction)
     assert tensor.grad.numpy() == pytest.approx(slope, abs=1e-9)
+
+
+def random_contrasts(seed):
+    """Similarities, what is gold and what must lie below; some rows have nothing."""
+    draw = np.random.default_rng(seed)
+    shape = (int(draw.integers(1, 6)), int(draw.integers(2, 9)))
+    gold = draw.random(shape) < 0.3
+    other = (draw.random(shape) < 0.6) & ~gold
+    return draw.uniform(-1, 1, shape), Contrasts(gold, other)
+
+
+def scalar_contrast(row, gold, other, scale):
+    """The second term of one row, a number at a time."""
+    if not len(gold) or not len(other):
+        return 0.0
+    total = sum(math.exp(scale * row[each]) for each in other)
+    return sum(math.log(1 + total / math.exp(scale * row[each])) for each in gold) / len(gold)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_term_across_items_equals_a_loop(seed):
+    similarities, wanted = random_contrasts(seed)
+    expected = [
+        scalar_contrast(row.tolist(), np.flatnonzero(gold), np.flatnonzero(other), 3.0 + seed)
+        for row, gold, other in zip(similarities, wanted.gold, wanted.other, strict=True)
+    ]
+    assert contrast_losses(similarities, wanted, 3.0 + seed) == pytest.approx(expected)
+    assert wanted.n_counted == sum(value > 0 for value in expected)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_term_across_items_is_the_same_in_torch(seed):
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+    from canopy_rag.training import torch_loss
+
+    similarities, wanted = random_contrasts(seed)
+    tensor = torch.tensor(similarities, dtype=torch.float32, requires_grad=True)
+    found = torch_loss.contrast_losses(tensor, wanted, 20.0)
+    assert found.detach().numpy() == pytest.approx(
+        contrast_losses(similarities, wanted, 20.0), rel=1e-4, abs=1e-5
+    )
+    found.sum().backward()
+    assert torch.isfinite(tensor.grad).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_torchs_gradient_across_items_is_that_of_small_steps(seed):
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra `train`)")
+    from canopy_rag.training import torch_loss
+
+    similarities, wanted = random_contrasts(seed)
+    tensor = torch.tensor(similarities, requires_grad=True)
+    torch_loss.contrast_losses(tensor, wanted, 20.0).sum().backward()
+    step = 1e-6
+    for place in np.ndindex(similarities.shape):
+        moved = [similarities.copy(), similarities.copy()]
+        moved[0][place] -= step
+        moved[1][place] += step
+        low, high = (contrast_losses(each, wanted, 20.0).sum() for each in moved)
+        slope = (high - low) / (2 * step)
+        assert float(tensor.grad[place]) == pytest.approx(slope, rel=1e-4, abs=1e-5)
+
+
+def test_similarities_far_apart_do_not_overflow_across_items():
+    wanted = Contrasts(np.array([[True, False]]), np.array([[False, True]]))
+    assert contrast_losses(np.array([[-50.0, 50.0]]), wanted) == pytest.approx([2000.0])
+    assert contrast_losses(np.array([[50.0, -50.0]]), wanted) == pytest.approx([0.0])

