@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from vectors import encoded
 
-from canopy_rag.core import codec
 from canopy_rag.core.preferences import gold_leaves
 from canopy_rag.core.protocols import Encoder, Fingerprint, Found
 from canopy_rag.core.questions import Question
 from canopy_rag.core.types import Hit, Item, Modality
-from canopy_rag.core.vectors import ItemVectors, NodeVectors, QueryVectors
+from canopy_rag.core.vectors import ItemVectors, QueryVectors
 from canopy_rag.datasets.base import Loaded
 from canopy_rag.datasets.frozen import standard_split
 from canopy_rag.datasets.registry import load
@@ -36,7 +36,6 @@ from canopy_rag.evaluation.bootstrap import Interval
 from canopy_rag.text import DefaultSplitter
 
 RESULTS = Path(__file__).parent / "results"
-CACHE = Path(__file__).parent / ".cache"
 BENCHMARKS = ("nq", "hotpotqa", "musique", "ottqa")
 PARTS = ("test", "development")
 """`test` has the frozen test questions; `development` those of the train and validation parts,
@@ -45,7 +44,6 @@ MOST_OTHERS = {"ottqa": 3_000}
 """Items that no chosen question needs, as far as they are limited."""
 MOST_DEVELOPMENT = {"nq": 250, "ottqa": 150}
 """Questions of the development part, in the order of a hash of their ids, as far as limited."""
-BATCH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -197,7 +195,7 @@ def read(data: Path, names: Sequence[str] = BENCHMARKS) -> Samples:
         chosen += [(name, part, question) for part, question in own]
         wanted = {span.item_id for _, question in own for span in question.gold}
         items.update((item.id, item) for item in _pool(loaded, wanted, MOST_OTHERS.get(name)))
-    vectors = _vectors(list(items.values()), encoder)
+    vectors = encoded(list(items.values()), "minilm")
     asked = [
         Asked(benchmark=name, part=part, question=question, gold=gold)
         for name, part, question in chosen
@@ -234,54 +232,6 @@ def _gold(question: Question, items: dict[str, Item]) -> dict[str, frozenset[int
             spans.setdefault(span.item_id, []).append((span.start, span.stop))
     found = {item_id: gold_leaves(items[item_id].nodes, own) for item_id, own in spans.items()}
     return {item_id: ends for item_id, ends in found.items() if ends}
-
-
-def _vectors(items: Sequence[Item], encoder: Encoder) -> list[ItemVectors]:
-    digest = hashlib.sha256(repr(encoder.fingerprint).encode())
-    for item in items:
-        digest.update(codec.dumps(item).encode("utf-8", "surrogatepass"))
-    path = CACHE / f"{digest.hexdigest()[:24]}.npz"
-    if not path.exists():
-        print(f"encoding {len(items):,} items", flush=True)
-        # Of similar length together: a batch costs what its longest sequence costs.
-        order = sorted(range(len(items)), key=lambda row: len(codec.dumps(items[row])))
-        made: list[ItemVectors | None] = [None] * len(items)
-        for start in range(0, len(items), BATCH):
-            rows = order[start : start + BATCH]
-            encoded = encoder.encode_items([items[row] for row in rows])
-            for row, each in zip(rows, encoded, strict=True):
-                made[row] = each
-        _save(path, [each for each in made if each is not None])
-    return _saved(path, items)
-
-
-def _save(path: Path, vectors: Sequence[ItemVectors]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    with path.open("wb") as file:
-        np.savez(
-            file,
-            items=np.stack([each.item for each in vectors]),
-            rows=np.concatenate([each.nodes.rows for each in vectors]),
-            weights=np.concatenate([each.nodes.weights for each in vectors]),
-            norms=np.concatenate([each.nodes.norms for each in vectors]),
-        )
-
-
-def _saved(path: Path, items: Sequence[Item]) -> list[ItemVectors]:
-    with np.load(path) as file:
-        whole, rows, weights, norms = (file[name] for name in ("items", "rows", "weights", "norms"))
-    found: list[ItemVectors] = []
-    row = node = 0
-    for item, vector in zip(items, whole, strict=True):
-        n_rows = sum(not each.children for each in item.nodes) + 1
-        nodes = NodeVectors(
-            rows=rows[row : row + n_rows],
-            weights=weights[row : row + n_rows],
-            norms=norms[node : node + len(item.nodes)],
-        )
-        found.append(ItemVectors(item=vector, nodes=nodes))
-        row, node = row + n_rows, node + len(item.nodes)
-    return found
 
 
 def _digest(text: str) -> str:

@@ -6,7 +6,7 @@ of them it is compared with is chosen elsewhere, on other questions (`frontier`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -110,6 +110,27 @@ class Measured:
     def recall(self) -> Numbers:
         """Share of the gold leaves kept; those of items not retrieved count as lost."""
         return np.asarray(self.kept / self.n_gold[:, None], np.float64)
+
+    def has(self, benchmarks: Collection[str]) -> bool:
+        """Return whether there is a question of one of some benchmarks."""
+        return not set(benchmarks).isdisjoint(self.benchmarks)
+
+    def of(self, benchmarks: Collection[str]) -> Measured:
+        """Return the rows of some benchmarks."""
+        rows = [row for row, name in enumerate(self.benchmarks) if name in benchmarks]
+        return Measured(
+            benchmarks=tuple(self.benchmarks[row] for row in rows),
+            ids=tuple(self.ids[row] for row in rows),
+            methods=self.methods,
+            n_gold=self.n_gold[rows],
+            n_found=self.n_found[rows],
+            tokens_full=self.tokens_full[rows],
+            kept=self.kept[rows],
+            tokens=self.tokens[rows],
+            items_found=self.items_found[rows],
+            decided=self.decided[rows],
+            fragments=self.fragments[rows],
+        )
 
     def column(self, name: str) -> int:
         """Return the column of a method."""
