@@ -32,7 +32,8 @@ Lindqvist kept the light alone for 41 days. She was awarded a medal. The medal h
 
 ## Visits
 
-The lighthouse is open from May to September. A family ticket costs £36 in July. Dogs are welcome."""
+The lighthouse is open from May to September. A family ticket costs £36 in July. \
+Dogs are welcome."""
 
 HOSTILE = """The lamp <script>window.hacked = 1</script> was replaced in 1952. \
 <img src=x onerror="window.hacked = 2"> It now burns <b>12 volts</b>. \
@@ -118,6 +119,7 @@ class Kit:
         modality: str,
         title: str,
         uri: str,
+        *,
         kept: list[int],
         leaves: list[list[float]],
         unit: str,
@@ -192,7 +194,18 @@ class Kit:
             for at in kept
         ]
         content = {"text": {"start": 0, "stop": len(text), "text": text, "headings": heads}}
-        self.add(item_id, "text", title, uri, kept, leaves, "char", content, fragments, **more)
+        self.add(
+            item_id,
+            "text",
+            title,
+            uri,
+            kept=kept,
+            leaves=leaves,
+            unit="char",
+            content=content,
+            fragments=fragments,
+            **more,
+        )
 
 
 def furnish(stage: Stage) -> None:
@@ -252,11 +265,11 @@ def _table(kit: Kit) -> None:
         "table",
         "Harbour trade",
         "tables/trade.csv",
-        kept,
-        [[at, at + 1] for at in range(2000)],
-        "row",
-        content,
-        fragments,
+        kept=kept,
+        leaves=[[at, at + 1] for at in range(2000)],
+        unit="row",
+        content=content,
+        fragments=fragments,
     )
 
 
@@ -284,11 +297,11 @@ def _picture(kit: Kit) -> None:
         "image",
         "rocket",
         "pictures/rocket.jpg",
-        [0],
-        [[0, 1]],
-        "image",
-        content,
-        fragments,
+        kept=[0],
+        leaves=[[0, 1]],
+        unit="image",
+        content=content,
+        fragments=fragments,
         why="image",
     )
 
@@ -326,11 +339,11 @@ def _film(kit: Kit) -> None:
         "video",
         "Big Buck Bunny",
         "videos/film.webm",
-        [2, 3],
-        leaves,
-        "second",
-        content,
-        fragments,
+        kept=[2, 3],
+        leaves=leaves,
+        unit="second",
+        content=content,
+        fragments=fragments,
     )
 
 
@@ -418,7 +431,15 @@ def _long_video(kit: Kit) -> None:
         "media": "/v1/items/hour/media",
     }
     kit.add(
-        "hour", "video", "An hour", "videos/hour.webm", kept, leaves, "second", content, fragments
+        "hour",
+        "video",
+        "An hour",
+        "videos/hour.webm",
+        kept=kept,
+        leaves=leaves,
+        unit="second",
+        content=content,
+        fragments=fragments,
     )
 
 

@@ -88,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: Stage
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base's name)
+    def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
 
     def do_GET(self) -> None:
@@ -183,7 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.server.gate.wait(timeout=20):
                 return
             yield "token", word + " "
-        yield "answer", answer
+        if not answer.get("breaks"):
+            yield "answer", answer
 
     def _upload(self, name: str, raw: bytes) -> None:
         if not self.server.takes_uploads:

@@ -147,7 +147,14 @@ async function searched(request, signal) {
   signal.throwIfAborted();
   result = { question: request.text, evidence: found, rounds: [] };
   showEvidence(found, request);
+  showKept(found);
   finish(found.items.length ? "" : S.noEvidence);
+}
+
+/** Where there is no answer, the fragments themselves are the way into the evidence. */
+function showKept(found) {
+  const all = found.items.flatMap((item) => item.fragments.map((each) => ({ fragment: each.n })));
+  put(place.cited, all.length ? [h("h2", null, S.keptTitle), citedList(all, found, go)] : "");
 }
 
 async function asked(request, signal) {
@@ -209,6 +216,7 @@ function replay(request, stored) {
   if (stored.text === undefined) {
     result = stored;
     showEvidence(stored.evidence, request);
+    showKept(stored.evidence);
   } else showAnswer(stored, request, true);
   finish("");
   arrive();

@@ -45,9 +45,12 @@ export function tableView(item, fragments, marker, cited, { keptOnly = false } =
   });
 
   const body = h("tbody");
-  const table = h("table", { "aria-rowcount": rows.length + (header.length ? 1 : 0), "aria-colcount": sizes.length + 1 },
+  const wide = sizes.reduce((sum, size) => sum + size, 0);
+  const table = h("table", {
+    css: { width: `max(100%, calc(${wide}ch + ${sizes.length * 1.6}rem + 78px))` },
+    "aria-rowcount": rows.length + (header.length ? 1 : 0), "aria-colcount": sizes.length + 1 },
     h("caption", { class: "hidden" }, `${S.tableLabel(item.title)}. ${S.openRow}`),
-    h("colgroup", null, h("col", { class: "number" }), sizes.map((size) => h("col", { css: { width: `calc(${size}ch + 1.6rem)` } }))),
+    h("colgroup", null, h("col", { class: "number" }), sizes.map((size, at) => h("col", at < sizes.length - 1 ? { css: { width: `calc(${size}ch + 1.6rem)` } } : null))),
     header.length
       ? h("thead", null, h("tr", { "aria-rowindex": 1 }, h("th", { scope: "col", class: "number" }, h("span", { class: "hidden" }, S.rowNumber)),
         sizes.map((_, at) => h("th", { scope: "col", dir: "auto", class: numeric[at] ? "numeric" : null, title: header[at] }, header[at] || ""))))
@@ -73,12 +76,14 @@ export function tableView(item, fragments, marker, cited, { keptOnly = false } =
     if (top) made.push(h("tr", { class: "space", "aria-hidden": "true", css: { height: `${top * ROW}px` } }, h("td")));
     for (let place = top; place < end; place += 1) made.push(row(rowAt(place)));
     if (end < nShown) made.push(h("tr", { class: "space", "aria-hidden": "true", css: { height: `${(nShown - end) * ROW}px` } }, h("td")));
+    const held = body.contains(document.activeElement) ? document.activeElement.closest("[data-row]")?.dataset.row : undefined;
     put(body, made);
+    if (held !== undefined) (body.querySelector(`[data-row="${held}"]`) || scroll).focus({ preventScroll: true });
     rows.need(rowAt(top), end ? rowAt(end - 1) + 1 : 0)?.then(again, (error) => put(detail, h("p", { class: "problem" }, S.loadFailed(error.message))));
   }
   function again() {
     from = -1;
-    keepFocus();
+    draw();
   }
   function row(at) {
     const n = kept[at];
@@ -107,7 +112,8 @@ export function tableView(item, fragments, marker, cited, { keptOnly = false } =
     draw();
   }
   function step(by) {
-    const now = focus >= 0 ? focus : rowAt(Math.min(nShown - 1, Math.floor((scroll.scrollTop + scroll.clientHeight / 2) / ROW)));
+    const top = Math.floor(scroll.scrollTop / ROW);
+    const now = focus >= 0 ? focus : by > 0 ? top - 1 : top;
     const to_ = by > 0 ? starts.find((at) => at > now) ?? starts[0] : starts.findLast((at) => at < now) ?? starts.at(-1);
     if (to_ === undefined) return;
     focus = to_;
@@ -129,20 +135,12 @@ export function tableView(item, fragments, marker, cited, { keptOnly = false } =
       if (box.top < area.top + head) scroll.scrollTop -= area.top + head - box.top;
     }
   }
-  scroll.addEventListener("scroll", () => requestAnimationFrame(keepFocus), { passive: true });
+  scroll.addEventListener("scroll", () => requestAnimationFrame(draw), { passive: true });
   scroll.addEventListener("keydown", keys);
   body.addEventListener("click", (event) => {
     const at = event.target.closest("[data-row]");
     if (at && !event.target.closest("a, button") && !String(getSelection())) open(Number(at.dataset.row));
   });
-  function keepFocus() {
-    const held = document.activeElement?.closest?.("[data-row]");
-    const at = held && body.contains(held) ? held.dataset.row : null;
-    draw();
-    if (at !== null && !body.contains(document.activeElement)) {
-      (body.querySelector(`[data-row="${at}"]`) || scroll).focus({ preventScroll: true });
-    }
-  }
   if (tall && !shown) {
     for (const each of fragments) {
       rail.append(h("span", { class: cited.has(each.n) ? "cited" : null, css: {
@@ -154,7 +152,7 @@ export function tableView(item, fragments, marker, cited, { keptOnly = false } =
     });
   }
   draw();
-  requestAnimationFrame(() => { from = -1; draw(); if (tall && starts.length && scroll.scrollTop === 0) reach(starts[0]); });
+  requestAnimationFrame(() => { from = -1; draw(); if (tall && starts.length && scroll.scrollTop === 0 && !body.contains(document.activeElement)) reach(starts[0]); });
   const nKept = kept.reduce((sum, n) => sum + (n ? 1 : 0), 0);
   return {
     element: h("div", { class: "table" },

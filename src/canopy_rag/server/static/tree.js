@@ -6,14 +6,14 @@ import { clock, excerpt, offsets } from "./places.js";
 import { S } from "./strings.js";
 
 const ROOM = 60; // rows that are open at first
-const DRAWN = 700; // nodes: a larger tree has no picture
+const DRAWN = 400; // nodes that were looked at: with more there is no picture
 const LEVELS = 14;
 
 /** Return what stands at a node, in a few words. */
 function labels(item) {
   if (item.text) {
     const unit = offsets(item.text.text);
-    return (node) => excerpt(item.text.text.slice(unit(node.start), unit(node.stop)), 160);
+    return (node) => excerpt(item.text.text.slice(unit(node.start), unit(node.stop)).replace(/^#+\s+/gm, ""), 160);
   }
   if (item.table) {
     const { rows, start } = item.table;
@@ -40,6 +40,9 @@ function grow(nodes) {
     node.up = node.parent === null ? null : byIndex.get(node.parent);
     if (node.up) node.up.children.push(node);
     node.depth = node.up ? node.up.depth + 1 : 0;
+  }
+  for (const node of [...byIndex.values()].reverse()) {
+    node.leaves = node.children.reduce((sum, child) => sum + child.leaves, 0) || 1;
   }
   return byIndex;
 }
@@ -70,7 +73,7 @@ export function treeView(entry, item, options) {
     put(list, branch(top));
     put(root, h("p", { class: "note" }, S.tree[options.select === "paper" ? "paper" : "set"]),
       h("p", { class: "note", dir: "auto" }, S.tree.query(entry.query)),
-      all.length > 1 && all.length <= DRAWN ? picture(top, all) : null, list);
+      all.length > 1 && all.filter((node) => node.outcome).length <= DRAWN ? picture(top, all) : null, list);
 
     function branch(node) {
       const sub = h("ul", { id: `node-${entry.rank}-${entry.round}-${node.index}` });
@@ -95,7 +98,7 @@ export function treeView(entry, item, options) {
       const element = h("div", { class: `node ${outcome}`, title: S.tree.why[why] },
         toggle,
         h("span", { class: "outcome" }, S.tree.outcome[outcome]),
-        h("span", { class: "label", dir: "auto" }, label(node)),
+        h("span", { class: "label", dir: "auto" }, node.children.length && item.text ? h("span", { class: "size" }, S.tree.sentences(node.leaves)) : null, label(node)),
         h("span", { class: "scale", "aria-hidden": "true" },
           h("i", { class: "bar-fill", css: { left: scale(Math.min(0, node.similarity)), width: `calc(${scale(node.similarity)} - ${scale(0)})` } }),
           node.up ? h("i", { class: "tick", css: { left: scale(node.up.similarity) } }) : null),
@@ -117,7 +120,7 @@ export function treeView(entry, item, options) {
           top: `calc(${each.depth} * var(--level))`, height: each.outcome === "split" ? "var(--level)" : `calc(${depth - each.depth} * var(--level))`,
         },
         on: { click: () => find(each) },
-      }, (each.stop - each.start) / length > 0.06 ? h("span", null, each.similarity.toFixed(2)) : null)));
+      }, (each.stop - each.start) / length > 0.045 ? h("span", null, each.similarity.toFixed(2)) : null)));
     }
 
     function find(node) {

@@ -18,7 +18,7 @@ export function videoView(item, fragments, marker, cited) {
   video.src = `${item.media}#t=${(fragments[0]?.start ?? start).toFixed(1)}`;
   const head = h("span", { class: "playhead", "aria-hidden": "true" });
   const line = h("div", { class: "timeline", role: "group", "aria-label": S.timeline },
-    h("span", { class: "ticks", "aria-hidden": "true" }, leaves.slice(1).map((leaf) => h("i", { css: { left: share(leaf.start) } }))),
+    h("span", { class: "ticks", "aria-hidden": "true" }, (leaves.length <= MOST * 2 ? leaves.slice(1) : []).map((leaf) => h("i", { css: { left: share(leaf.start) } }))),
     fragments.map((each) => h("button", {
       type: "button", class: cited.has(each.n) ? "range cited" : "range", "data-n": each.n,
       "aria-label": S.playRange(each.n, clock(each.start), clock(each.stop)), title: `${clock(each.start)}–${clock(each.stop)}`,
