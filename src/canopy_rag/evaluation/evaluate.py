@@ -131,18 +131,22 @@ class Evaluation:
         """Return the pools by group and encoder."""
         plan = self.plan
         base = plan.index or self.folder / "index"
-        encoder = plan.config.encoder
         roles: dict[str, Config] = {"f_theta": plan.config}
-        frozen, plus, _ = encoder.name.partition("+")
-        if plus and any(_wants_frozen(name) for name in methods):
-            roles["f0"] = replace(plan.config, encoder=replace(encoder, name=frozen))
+        suffix = ""
+        if any(_wants_frozen(name) for name in methods):
+            frozen = _frozen(plan.config)
+            if frozen is not None:
+                roles["f0"] = frozen
+                one, other = (factory.build_encoder(each.encoder) for each in roles.values())
+                # Vectors of an adapter that maps queries alone are those of the frozen encoder.
+                suffix = "" if one.fingerprint.agrees(other.fingerprint) else "-f0"
         groups: dict[str, list[Task]] = defaultdict(list)
         for task in tasks:
             groups[task.group].append(task)
         return {
             group: {
                 role: open_pool(
-                    base / (group if role == "f_theta" else f"{group}-{role}"),
+                    base / (group if role == "f_theta" else f"{group}{suffix}"),
                     config,
                     members,
                     self._contents(members),
@@ -285,7 +289,7 @@ class Evaluation:
                 for key, value, _ in plan.config.rows()
                 if key.startswith(_RESULT_SETTINGS) or key in _LLM_SETTINGS
             },
-            "models": {"encoder": _fingerprint(encoder)},
+            "models": {"encoder": {**_fingerprint(encoder), "adapter": _adapter(plan.config)}},
         }
 
     def _fixed(
@@ -327,6 +331,18 @@ def _full_names(methods: Sequence[str]) -> list[str]:
 def _wants_frozen(name: str) -> bool:
     _, settings = parse(name)
     return getattr(settings, "encoder", "f_theta") == "f0"
+
+
+def _frozen(config: Config) -> Config | None:
+    """Return the settings without the encoder's adapter; None if it has none."""
+    name, plus, _ = config.encoder.name.partition("+")
+    return replace(config, encoder=replace(config.encoder, name=name)) if plus else None
+
+
+def _adapter(config: Config) -> str | None:
+    """Return a checksum of the adapter's folder; None without one."""
+    folder = factory.adapter_folder(config.encoder.name)
+    return files_digest(Path(folder)) if folder else None
 
 
 def _questions(tasks: Sequence[Task]) -> list[Question]:
