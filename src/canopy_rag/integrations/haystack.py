@@ -3,12 +3,12 @@
 Docs: docs/integrations/haystack.md.
 """
 
-from __future__ import annotations
-
+# Annotations are objects here, not strings: Haystack 2 compares those of `run` when it connects
+# components, and does not resolve strings.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from canopy_rag._optional import require
 
@@ -73,9 +73,9 @@ class CanopyCompressor:
         return dict(default_to_dict(self, **self._settings))
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> CanopyCompressor:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return a component with the settings that `to_dict` wrote."""
-        made: CanopyCompressor = default_from_dict(cls, data)
+        made: Self = default_from_dict(cls, data)
         return made
 
     @component.output_types(documents=list[Document])

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("mcp.server.mcpserver", reason="needs the extra `mcp`")
 
 import httpx2
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 
 COMMAND = ["-c", "from canopy_rag.cli import main; main()", "mcp"]
 QUERY = "When are pears picked?"
@@ -46,7 +46,7 @@ async def test_over_stdio_stdout_is_the_protocols_alone(index: str) -> None:
     server = StdioServerParameters(
         command=sys.executable, args=[*COMMAND, "--index", index, "--quiet"], env=environment()
     )
-    async with Client(server) as client:
+    async with Client(stdio_client(server)) as client:
         await check_all(client)
 
 
