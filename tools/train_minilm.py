@@ -74,9 +74,10 @@ def read(names: Sequence[str], limit: int | None) -> list[Source]:
     if "CANOPY_DATA" not in os.environ:
         raise ConfigError("CANOPY_DATA is not set; name the folder with the benchmarks' folders")
     data, splitter = Path(os.environ["CANOPY_DATA"]), DefaultSplitter()
-    parts = ("train", "validation")
     return [
-        read_source(benchmark(name), data / name, splitter, parts=parts, limit=limit)
+        read_source(
+            benchmark(name), data / name, splitter, parts=("train", "validation"), limit=limit
+        )
         for name in names
     ]
 

@@ -227,13 +227,22 @@ def test_two_processes_take_the_steps_of_one(model, write_own, source, tmp_path)
     pytest.importorskip("accelerate", reason="accelerate is not installed (extra `train`)")
     alone, together, script = (tmp_path / name for name in ("alone", "together", "canopy.py"))
     # Without dropout, whose random numbers differ from process to process.
-    recipe = replace(MINILM, epochs=1, batch=4, evaluate_every=3, learning_rate=3e-3)
+    plain = {"across": 0.0, "neighbours": 1, "lexical": False, "precision": "fp32"}
+    recipe = replace(MINILM, epochs=1, batch=4, evaluate_every=3, learning_rate=3e-3, **plain)
+    flags = ["--across", "0", "--neighbours", "1", "--no-lexical", "--precision", "fp32"]
     config = EncoderConfig(name=f"qwen3-vl:{model}")
     train(Job(encoder=config, sources=[source], out=alone, recipe=recipe))
     script.write_text("from canopy_rag.cli import main\nmain()\n")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
     done = subprocess.run(
-        [sys.executable, *launch, *command(write_own(), model, together), "--preset", "minilm"],
+        [
+            sys.executable,
+            *launch,
+            *command(write_own(), model, together),
+            "--preset",
+            "minilm",
+            *flags,
+        ],
         capture_output=True,
         text=True,
         check=False,
