@@ -19,6 +19,7 @@ from canopy_rag.core.errors import ConfigError
 from canopy_rag.server.logs import Redacting
 
 BACKLOG = 1024
+MAX_PORT = 65_535
 KEEP_ALIVE_S = 30
 MAX_HEAD_BYTES = 32_768
 """Longest request line with headers."""
@@ -30,16 +31,20 @@ def listen(config: ServerConfig) -> socket.socket:
     Raises:
         ConfigError: If that is not possible: the port is taken, the address is not ours.
     """
+    if config.port > MAX_PORT:
+        raise ConfigError(f"--port must be at most {MAX_PORT}, got {config.port}")
     try:
         found = socket.getaddrinfo(
             config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         family, _, _, _, address = found[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
+        with contextlib.ExitStack() as undo:
+            listener = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+            undo.pop_all()
+    except OSError as error:
         raise ConfigError(
             f"cannot listen on {config.host} port {config.port}: {error}; choose another --port"
         ) from error

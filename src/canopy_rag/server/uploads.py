@@ -230,4 +230,5 @@ def _too_large(limit: int, most: int) -> ApiError:
 
 def _without(folder: Path, message: str) -> str:
     """Return a message without the place of the server's folder."""
-    return message.replace(f"{folder}{os.sep}", "").replace(str(folder), FOLDER)
+    plain = message.replace(f"{folder}{os.sep}", "").replace(str(folder), FOLDER)
+    return plain.replace(str(folder.parent), folder.parent.name)

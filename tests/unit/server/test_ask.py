@@ -147,7 +147,7 @@ class Stuck:
 @pytest.mark.parametrize("path", ["/v1/ask", "/v1/chat/completions"])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_client_that_vanishes_ends_the_work_and_frees_its_place(
-    app_of: Any, path: str, stream: bool
+    app_of: Any, scope_of: Any, path: str, stream: bool
 ) -> None:
     llm = Stuck()
     app = app_of(llm=llm, retrieval__rounds=1, server__max_answers=1, **PLAIN)
@@ -169,20 +169,8 @@ async def test_a_client_that_vanishes_ends_the_work_and_frees_its_place(
     async def send(message: dict[str, Any]) -> None:
         pass
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
-        "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": "1.1",
-        "scheme": "http",
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 8377),
-        "root_path": "",
-    }
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = scope_of("POST", path, headers)
     running = asyncio.ensure_future(app(scope, receive, send))
     await llm.asked.wait()
     gone.set()
@@ -221,7 +209,7 @@ async def test_a_client_that_takes_nothing_holds_no_place() -> None:
         await sending
 
 
-async def test_a_reply_that_is_not_taken_is_given_up(app_of: Any) -> None:
+async def test_a_reply_that_is_not_taken_is_given_up(app_of: Any, scope_of: Any) -> None:
     app = app_of(server__write_timeout_s=0.05)
     sent: list[str] = []
 
@@ -232,12 +220,7 @@ async def test_a_reply_that_is_not_taken_is_given_up(app_of: Any) -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
-    scope = {
-        "type": "http", "method": "GET", "path": "/health", "raw_path": b"/health",
-        "query_string": b"", "headers": [(b"host", b"127.0.0.1")], "root_path": "",
-        "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http",
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8377),
-    }  # fmt: skip
+    scope = scope_of("GET", "/health", [(b"host", b"127.0.0.1")])
     await asyncio.wait_for(app(scope, receive, send), 10)
     assert sent == ["http.response.start"]
 
