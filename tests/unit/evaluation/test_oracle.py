@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.unit.evaluation.evaluations import passage
 
 from canopy_rag.core.errors import LLMError, UnknownNameError
 from canopy_rag.core.prompts import (
@@ -15,7 +16,6 @@ from canopy_rag.core.prompts import (
 from canopy_rag.core.protocols import ChatRequest
 from canopy_rag.core.questions import GoldSpan, Question
 from canopy_rag.evaluation.oracle import OracleLLM
-from tests.unit.evaluation.evaluations import passage
 
 JUDO = passage("Judo", "Judo was created by Kano Jigoro.", "Its uniform is white.")
 KANO = passage("Kano Jigoro", "He was a teacher of many.", "He was born in the town of Mikage.")

@@ -1,6 +1,7 @@
 """`metrics.json` from the files of a run, worked out by hand."""
 
 import pytest
+from tests.unit.evaluation.evaluations import Fixed, settings, work
 
 from canopy_rag.core.errors import DataError
 from canopy_rag.evaluation.folder import DECISIONS, FAILURES, PREDICTIONS, RunFolder
@@ -8,7 +9,6 @@ from canopy_rag.evaluation.journal import Journal
 from canopy_rag.evaluation.results import load, shared
 from canopy_rag.evaluation.runner import Runner
 from canopy_rag.evaluation.summary import summarise
-from tests.unit.evaluation.evaluations import Fixed, settings, work
 
 
 @pytest.fixture
