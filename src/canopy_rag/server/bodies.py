@@ -15,7 +15,18 @@ MAX_DOCUMENTS = 2_000
 class Body(BaseModel):
     """What all bodies have in common."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_fields(cls, data: Any) -> Any:
+        """Refuse the first unknown field; pydantic would write an error for each of a million."""
+        if isinstance(data, dict):
+            for name in data:
+                if name not in cls.model_fields:
+                    known = ", ".join(sorted(cls.model_fields))
+                    raise ValueError(f"there is no field {str(name)[:50]!r}; known: {known}")
+        return data
 
 
 class SelectionBody(Body):
@@ -55,7 +66,8 @@ class SearchBody(SelectionBody):
     """`POST /v1/search`."""
 
     modalities: Annotated[
-        list[Literal["text", "table", "image", "video"]] | None, Field(min_length=1)
+        list[Literal["text", "table", "image", "video"]] | None,
+        Field(min_length=1, max_length=4, fail_fast=True),
     ] = None
     """Only items of these."""
 
@@ -72,7 +84,9 @@ class ExplainBody(SearchBody):
 class CompressBody(SelectionBody):
     """`POST /v1/compress`."""
 
-    documents: Annotated[list[str | dict[str, Any]], Field(max_length=MAX_DOCUMENTS)]
+    documents: Annotated[
+        list[str | dict[str, Any]], Field(max_length=MAX_DOCUMENTS, fail_fast=True)
+    ]
     """Strings, or objects with `text` or `table`."""
     k: Annotated[int, Field(ge=1)] | None = None
     """Only so many documents, the most similar ones; default: all."""
@@ -118,7 +132,7 @@ class ChatMessage(BaseModel):
     """A message; of the content only texts are taken."""
 
     role: str
-    content: str | list[dict[str, Any]] | None = None
+    content: str | Annotated[list[dict[str, Any]], Field(fail_fast=True)] | None = None
 
 
 class StreamOptions(BaseModel):
@@ -133,7 +147,7 @@ class ChatBody(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     model: str
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=10_000)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=10_000, fail_fast=True)]
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     n: int | None = 1

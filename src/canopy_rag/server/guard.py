@@ -28,6 +28,11 @@ access = logging.getLogger("canopy_rag.server.access")
 SESSION_PATH = "/v1/session"
 UPLOAD_PATH = "/v1/uploads"
 BODY_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+BODY_BYTES = {"/v1/chat/completions": 2_000_000, "/mcp": 4_000_000}
+"""Longest body by path; reading JSON holds up everything else. Documents to compress have the
+limit of the settings."""
+SHORT_BYTES = 256_000
+"""Longest body of all other paths."""
 BUFFERS = 16
 """Longest bodies that are held in memory at once; more wait outside."""
 CORS_HEADERS = "authorization, content-type, mcp-session-id, mcp-protocol-version, last-event-id"
@@ -180,14 +185,16 @@ class Guard:
         config = self._config
         is_upload = scope["path"] == UPLOAD_PATH
         limit = config.max_upload_bytes if is_upload else config.max_body_bytes
+        if not is_upload and scope["path"] != "/v1/compress":
+            limit = min(limit, BODY_BYTES.get(scope["path"], SHORT_BYTES))
         length = _length(headers)
         if length is not None and length > limit:
             raise ApiError(413, f"the body has {length} bytes, {limit} are allowed")
         if is_upload:
             await self._app(scope, _timed(receive, config.body_timeout_s), send)
             return
-        if self._n_buffered + (length or 0) > BUFFERS * limit:
-            raise OverloadedError("bytes of bodies", BUFFERS * limit)
+        if self._n_buffered + (length or 0) > BUFFERS * config.max_body_bytes:
+            raise OverloadedError("bytes of bodies", BUFFERS * config.max_body_bytes)
         held = 0
 
         def hold(n: int) -> None:

@@ -294,6 +294,16 @@ async def test_a_malformed_body_is_refused_in_the_one_form(
     assert len(reply.content) < 2000
 
 
+async def test_a_million_slips_are_told_as_one(client_of: Any, said: Any) -> None:
+    fields = {f"k{number}": 1 for number in range(10_000)}
+    async with client_of() as client:
+        reply = await client.post("/v1/search", json={"query": "x", **fields})
+        body = {"query": "x", "documents": [1] * 10_000}
+        documents = await client.post("/v1/compress", json=body)
+    assert said(reply)["message"].startswith("there is no field 'k0'")
+    assert "(1 more)" in said(documents)["message"]
+
+
 async def test_what_was_sent_is_not_repeated_in_errors(client_of: Any) -> None:
     secret = "sk-very-secret"
     async with client_of() as client:
