@@ -23,13 +23,31 @@ def relative(path: Path) -> str:
 
 
 def blocks(language: str, *, without: str = "no-run") -> list[Any]:
-    """Return the code of the pages' blocks; one marked `no-run` needs what a test has not."""
+    """Return the code of the pages' blocks; one marked `no-run` needs what a test has not.
+
+    One marked `needs=MODULE` is skipped where that module is not installed.
+    """
     return [
-        pytest.param(match[3], id=f"{relative(page)}-{number}")
+        pytest.param(match[3], id=f"{relative(page)}-{number}", marks=needs(match[2]))
         for page in PAGES
         for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")), 1)
         if match[1] == language and without not in match[2].split()
     ]
+
+
+def needs(marks: str) -> list[pytest.MarkDecorator]:
+    """Return a mark that skips a block whose module is not there."""
+    modules = [word.removeprefix("needs=") for word in marks.split() if word.startswith("needs=")]
+    return [
+        pytest.mark.skipif(not is_installed(module), reason=f"needs {module}") for module in modules
+    ]
+
+
+def is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent is not there either
+        return False
 
 
 def without_code(text: str) -> str:
@@ -66,6 +84,7 @@ def test_python_in_the_docs_runs(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     exec(compile(code, "<docs>", "exec"), {})
 
 

@@ -26,6 +26,10 @@ FEATURES = {
     "qwen": "the encoder qwen3-vl, on a GPU",
     "hf": "encoders of the hub: hf:<model>",
     "train": "canopy train with LoRA",
+    "langchain": "the compressor and the retriever for LangChain",
+    "llamaindex": "the postprocessor and the retriever for LlamaIndex",
+    "haystack": "the component for Haystack",
+    "mcp": "an index as tools for agents: canopy mcp",
     "local": "index, video and llm on one machine, and the embedded chat model: --llm local",
 }
 _REQUIREMENT = re.compile(

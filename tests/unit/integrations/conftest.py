@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from canopy_rag.config import Config, EncoderConfig
 from canopy_rag.core.errors import EncodeError
 from canopy_rag.testing.hashing import HashingEncoder
 
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when Haystack is imported
 HASHING = Config(encoder=EncoderConfig(name="hashing"), origins={"encoder.name": "test"})
 JUDO = (
     "Judo was created in 1882 by Kano. Rain fell on the roofs all night. Many trains were late. "
