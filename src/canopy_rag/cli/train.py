@@ -282,6 +282,7 @@ def _job(
             parts=("train", "validation"),
             limit=limit,
             index=None if opened is None else opened.items,
+            portions=config.evaluate.portions,
         )
         for found, folder in map(parse_place, places)
     ]

@@ -19,6 +19,7 @@ from canopy_rag.core.protocols import LLM, Fingerprint, MediaPart, placeless
 from canopy_rag.core.questions import Question
 from canopy_rag.datasets.base import Benchmark
 from canopy_rag.datasets.splits import Part
+from canopy_rag.encoders.names import PLAIN
 from canopy_rag.evaluation import oracle
 from canopy_rag.evaluation.deciding import decide
 from canopy_rag.evaluation.diagnose import Task
@@ -334,9 +335,16 @@ def _wants_frozen(name: str) -> bool:
 
 
 def _frozen(config: Config) -> Config | None:
-    """Return the settings without the encoder's adapter; None if it has none."""
+    """Return the settings without the encoder's adapter; None if it has none.
+
+    A name that comes with an adapter has another one, `NAME:base`, for the encoder without it.
+    """
     name, plus, _ = config.encoder.name.partition("+")
-    return replace(config, encoder=replace(config.encoder, name=name)) if plus else None
+    if f"{name}:base" in PLAIN:
+        name = f"{name}:base"
+    elif not plus:
+        return None
+    return replace(config, encoder=replace(config.encoder, name=name))
 
 
 def _adapter(config: Config) -> str | None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from canopy_rag.core.errors import DataError
 from canopy_rag.core.protocols import SentenceSplitter
 from canopy_rag.core.types import Item
 from canopy_rag.datasets.base import Benchmark, Loaded
-from canopy_rag.datasets.frozen import standard_split
+from canopy_rag.datasets.frozen import Portions, parts_of
 from canopy_rag.datasets.registry import load
-from canopy_rag.datasets.splits import PAPER, Part, Sizes
+from canopy_rag.datasets.splits import Part
 from canopy_rag.evaluation.diagnose import Task
 
 
@@ -25,7 +24,7 @@ def load_task(
     part: Part,
     limit: int | None = None,
     max_items: int | None = None,
-    portions: Literal["frozen", "paper"] = "frozen",
+    portions: Portions = "frozen",
 ) -> Task:
     """Read one benchmark and take the questions of one part.
 
@@ -42,12 +41,7 @@ def load_task(
         DataError: If the folder has none of the files, or no question is left.
     """
     loaded = load(benchmark.name, folder, splitter)
-    made = (
-        standard_split(loaded, sizes=_paper_sizes(benchmark), use_frozen=False)
-        if portions == "paper"
-        else standard_split(loaded)
-    )
-    chosen = set(made.ids(part))
+    chosen = set(parts_of(loaded, benchmark, portions).ids(part))
     questions = [question for question in loaded.questions if question.id in chosen]
     if limit is not None:
         questions = sorted(questions, key=lambda question: _rank(question.id))[:limit]
@@ -65,15 +59,6 @@ def load_task(
         n_kept=len(loaded.questions),
         n_total=loaded.n_total,
     )
-
-
-def _paper_sizes(benchmark: Benchmark) -> Sizes:
-    """Return the paper's portions; out of domain nothing is trained on (P16)."""
-    if benchmark.name == "lvbench":
-        return Sizes(train=162, validation=0, test=500)
-    if benchmark.group == "out_of_domain":
-        return Sizes(train=0, validation=0, test=PAPER.test)
-    return PAPER
 
 
 def _pool(loaded: Loaded, gold: set[str], max_items: int | None) -> Iterator[Item]:

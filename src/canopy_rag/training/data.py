@@ -14,7 +14,7 @@ from canopy_rag.core.protocols import SentenceSplitter
 from canopy_rag.core.questions import Question
 from canopy_rag.core.types import Item
 from canopy_rag.datasets.base import Benchmark, Loaded
-from canopy_rag.datasets.frozen import standard_split
+from canopy_rag.datasets.frozen import Portions, parts_of
 from canopy_rag.datasets.instances import gold_items, instances_digest, question_gold
 from canopy_rag.datasets.jsonl import load_over
 from canopy_rag.datasets.registry import load
@@ -111,6 +111,7 @@ def read_source(
     parts: Sequence[Part],
     limit: int | None = None,
     index: Callable[[Sequence[str]], Mapping[str, Item]] | None = None,
+    portions: Portions = "frozen",
 ) -> Source:
     """Read a benchmark and the gold items of some parts of its questions.
 
@@ -122,6 +123,7 @@ def read_source(
         limit: Most questions of each part, in the order of a hash of their ids; None: all.
         index: Returns those items of some ids that an index holds; then the gold of own questions
             names items by their ids there.
+        portions: Whose numbers of questions the parts have; `paper` for a reproduction.
 
     Raises:
         ConfigError: If a part is the test part: nobody trains on that.
@@ -136,7 +138,7 @@ def read_source(
         loaded = load(benchmark.name, folder, splitter)
     if benchmark.name in OWN:
         check_own(loaded)
-    split = standard_split(loaded)
+    split = parts_of(loaded, benchmark, portions)
     by_id = {question.id: question for question in loaded.questions}
     chosen = {
         part: tuple(by_id[each] for each in sorted(split.ids(part), key=_rank)[:limit])

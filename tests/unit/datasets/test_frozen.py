@@ -9,9 +9,16 @@ import pytest
 from canopy_rag.core.questions import Question
 from canopy_rag.datasets import frozen as settled
 from canopy_rag.datasets.base import Loaded
-from canopy_rag.datasets.frozen import Frozen, FrozenQuestion, frozen, frozen_names, standard_split
+from canopy_rag.datasets.frozen import (
+    Frozen,
+    FrozenQuestion,
+    frozen,
+    frozen_names,
+    parts_of,
+    standard_split,
+)
 from canopy_rag.datasets.instances import gold_items, instances_digest
-from canopy_rag.datasets.registry import NAMES, load
+from canopy_rag.datasets.registry import NAMES, benchmark, load
 from canopy_rag.datasets.splits import PARTS, Sizes
 
 NON_COMMERCIAL_OR_UNKNOWN = {"lvbench", "longvideobench", "mmqa"}
@@ -133,3 +140,14 @@ def test_a_digest_of_questions_ignores_their_order_but_no_word() -> None:
     digest = settled.questions_digest([one, two])
     assert digest == settled.questions_digest([two, one])
     assert digest != settled.questions_digest([one, replace(two, text="c")])
+
+
+def test_the_papers_portions_put_test_first_and_train_nothing_out_of_domain() -> None:
+    many = loaded(*(question(number, f"{number}?") for number in range(2_500)))
+    sizes = {
+        name: [len(parts_of(many, benchmark(name), "paper").ids(part)) for part in PARTS]
+        for name in ("nq", "lvbench", "tatqa")
+    }
+    assert sizes == {"nq": [1000, 0, 1000], "lvbench": [162, 0, 500], "tatqa": [0, 0, 1000]}
+    split = parts_of(many, benchmark("nq"), "paper")
+    assert set(split.train).isdisjoint(split.test)

@@ -11,11 +11,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
+from typing import Literal
 
 from canopy_rag.core.questions import Question
-from canopy_rag.datasets.base import Loaded
-from canopy_rag.datasets.splits import PARTS, Part, Sizes, Split, split
+from canopy_rag.datasets.base import Benchmark, Loaded
+from canopy_rag.datasets.splits import PAPER, PARTS, Part, Sizes, Split, split
 
+Portions = Literal["frozen", "paper"]
+"""Whose numbers of questions the parts have; see `parts_of`."""
 SEED = 0
 """The seed of the parts that were frozen."""
 
@@ -76,6 +79,26 @@ def frozen(name: str) -> Frozen | None:
             for question_id, (part, n, digest) in document["questions"].items()
         },
     )
+
+
+def parts_of(loaded: Loaded, benchmark: Benchmark, portions: Portions = "frozen") -> Split:
+    """Return the parts that training, choices and evaluation use, the same for all of them (P16).
+
+    Args:
+        loaded: The benchmark's questions.
+        benchmark: Which.
+        portions: `frozen`: `standard_split`. `paper`: the paper's numbers of questions by the
+            seeded rule, whatever was frozen; out of domain nothing is trained on.
+    """
+    if portions == "frozen":
+        return standard_split(loaded)
+    if benchmark.name == "lvbench":
+        sizes = Sizes(train=162, validation=0, test=500)
+    elif benchmark.group == "out_of_domain":
+        sizes = Sizes(train=0, validation=0, test=PAPER.test)
+    else:
+        sizes = PAPER
+    return standard_split(loaded, sizes=sizes, use_frozen=False)
 
 
 def questions_digest(questions: Iterable[Question]) -> str:
