@@ -33,6 +33,8 @@ def tables() -> dict[str, str]:
         "loop-local": loop_local,
         "throughput": throughput,
         "search": search,
+        "runner": runner,
+        "methods": methods,
         "import": importing,
     }
     return {name: table() for name, table in made.items()}
@@ -224,6 +226,55 @@ def search() -> str:
         f"{result['search_to_embedding_limit']:g}), refinement {result['refine_share']:.1%} of it "
         f"(limit {result['refine_share_limit']:.0%}); {_machine(result)}."
     )
+
+
+def runner() -> str:
+    """Return memory and time of each start of the runner."""
+    if not (RESULTS / "runner.json").exists():
+        return "Not run yet."
+    result = read("runner")
+    lines = [
+        [
+            f"{each['from']:,} to {each['to']:,}",
+            f"{each['seconds']:,.0f}",
+            *(f"{each[f'rss_mb_{at}']:.0f}" for at in ("before", "first", "middle", "last")),
+        ]
+        for each in result["starts"]
+    ]
+    head = ["answers", "s", "MB before", "MB at first", "MB halfway", "MB at last"]
+    return (
+        f"{table(head, lines)}\n\n{result['n']:,} questions, {result['kills']} kills: "
+        f"{result['lost']} predictions lost, {result['doubled']} doubled; "
+        f"{result['bytes_per_prediction']:,} bytes a prediction, `metrics.json` of all in "
+        f"{result['metrics_s']:.0f} s; {_machine(result)}"
+    )
+
+
+def methods() -> str:
+    """Return quality and tokens of every method, for each run and benchmark."""
+    if not (RESULTS / "methods.json").exists():
+        return "Not run yet."
+    result = read("methods")
+    parts = []
+    for name, run in result["runs"].items():
+        for benchmark, each in run["benchmarks"].items():
+            lines = []
+            for method, own in each["methods"].items():
+                seconds, recall = own["amortized_latency_s"], own["gold_leaf_recall"]
+                lines.append(
+                    [
+                        f"`{method}`",
+                        _interval(own["f1"]),
+                        f"{own['evidence_tokens']['value']:,.0f}",
+                        f"{own['llm_calls']['value']:.2f}",
+                        "" if seconds is None else f"{seconds['value']:.3f}",
+                        "" if recall is None else _interval(recall),
+                    ]
+                )
+            head = ["method", "F1", "tokens", "calls", "s a question", "gold leaves kept"]
+            title = f"**{name}: {benchmark}**, {each['n']} questions, reader `{run['reader']}`"
+            parts.append(f"{title}\n\n{table(head, lines)}")
+    return "\n\n".join([*parts, f"{result['pool']}; {result['interval']}; {_machine(result)}"])
 
 
 def importing() -> str:
