@@ -217,14 +217,26 @@ def settings(
 
     Args:
         offline: Forbid model hubs any download, in this process and those it starts.
-        output: Where log records of level WARNING and above go; None: nowhere new.
+        output: Where log records of level WARNING and above go, and whether model libraries show
+            bars; None: nowhere new, and they do.
         flags: `section.field` -> value; None as a value means that the flag was not given.
     """
     if offline:
         os.environ.update({"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"})
     if output is not None:
         _show_log(output)
+        hide_bars(output)
     return load(flags=flags or {})
+
+
+def hide_bars(output: Output) -> None:
+    """Keep the bars of model libraries off stderr where it is quiet or stdout is for a program.
+
+    By the hub's own variable, which transformers goes by too ("Loading weights") and which worker
+    processes inherit. Without `--quiet` and `--json` the user's own choice holds.
+    """
+    if output.quiet or output.as_json:
+        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 
 
 def _show_log(output: Output) -> None:

@@ -25,6 +25,7 @@ from canopy_rag.cli.options import (
     Route,
     Select,
     Tokenizer,
+    hide_bars,
     settings,
 )
 from canopy_rag.cli.output import Output
@@ -140,4 +141,5 @@ def serve(
         "encoder.name": encoder,
     }
     config = settings(offline=offline, flags=flags)
+    hide_bars(output)
     run(output, config, api_key=api_key, opens=not no_open)
