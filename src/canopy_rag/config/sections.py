@@ -118,6 +118,23 @@ class EncoderConfig:
     """Number format there; `auto`: bf16 on a GPU that has it, fp16 on another, fp32 on a CPU."""
     attention: str | None = None
     """Attention there, such as `sdpa` or `flash_attention_2`; unset: what the library takes."""
+    batch_tokens: Annotated[int, Least(1)] | None = None
+    """Most tokens of one forward pass of `qwen3-vl`, padding included; a longer input goes alone.
+    Lower it when memory runs out. Unset: 16,384 on a GPU, 2,048 on a CPU; in training 16,384.
+    Ours."""
+    min_picture_px: Annotated[int, Least(1024)] | None = None
+    """Pictures of fewer pixels are enlarged for `qwen3-vl`, whose visual tokens are 32 x 32 pixels.
+    Unset: 4,096. This and the four below are part of what an index holds; their values when unset
+    are those of the model's own wrapper."""
+    max_picture_px: Annotated[int, Least(1024)] | None = None
+    """Pictures of more pixels are reduced for `qwen3-vl`. Unset: 1,843,200, 1,800 visual tokens."""
+    max_frame_px: Annotated[int, Least(1024)] | None = None
+    """Most pixels of a video's frame for `qwen3-vl`. Unset: 786,432."""
+    max_video_px: Annotated[int, Least(1024)] | None = None
+    """Most pixels of all frames of a node for `qwen3-vl`; its frames share them. Unset: 7,864,320,
+    3,840 visual tokens, since frames are read in twos."""
+    max_frames: Annotated[int, Least(1)] | None = None
+    """Most frames of a node for `qwen3-vl`; of more, this many, evenly spread. Unset: 64."""
 
     def __post_init__(self) -> None:
         check_section(self)

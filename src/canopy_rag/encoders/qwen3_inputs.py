@@ -13,7 +13,7 @@ import itertools
 import json
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +68,27 @@ class Budgets:
 
     def __post_init__(self) -> None:
         for name, least in (("max_tokens", 64), ("min_picture_px", CELL), ("max_frames", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"encoder {name} must be at least {least}")
-        for name in ("max_picture_px", "max_frame_px", "max_video_px"):
-            if getattr(self, name) < self.min_picture_px:
-                raise ConfigError(f"encoder {name} is below min_picture_px")
+            value = getattr(self, name)
+            if value < least:
+                raise ConfigError(f"encoder.{name} must be at least {least}, got {value}")
+        for name in ("max_picture_px", "max_frame_px"):
+            value = getattr(self, name)
+            if value < self.min_picture_px:
+                raise ConfigError(
+                    f"encoder.{name} is {value}, below encoder.min_picture_px, which is "
+                    f"{self.min_picture_px}"
+                )
+        if self.max_video_px < self.max_frames * self.min_picture_px:
+            raise ConfigError(
+                f"encoder.max_video_px is {self.max_video_px}, too few for encoder.max_frames, "
+                f"{self.max_frames}, of encoder.min_picture_px, {self.min_picture_px}"
+            )
+
+    def unusual(self) -> dict[str, int]:
+        """Return the limits that are not the defaults, by name."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        usual = Budgets()
+        return {name: value for name, value in found.items() if value != getattr(usual, name)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,7 +203,7 @@ class Inputs:
         if room < 0:
             raise ValueError(
                 f"its pictures are {len(vision)} tokens, above max_tokens "
-                f"{self.budgets.max_tokens}; lower the pixel budgets"
+                f"{self.budgets.max_tokens}; lower encoder.max_picture_px or encoder.max_video_px"
             )
         words = self.text_ids(text, room)
         return Reading(

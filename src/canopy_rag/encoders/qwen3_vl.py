@@ -78,7 +78,7 @@ class Qwen3Options:
         for name in ("dim", "batch_tokens"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ConfigError(f"encoder {name} must be at least 1, got {value}")
+                raise ConfigError(f"encoder.{name} must be at least 1, got {value}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,6 +121,11 @@ class Qwen3VL:
         self._lock = threading.RLock()
 
     @property
+    def options(self) -> Qwen3Options:
+        """How it is asked, and where it computes."""
+        return self._options
+
+    @property
     def fingerprint(self) -> Fingerprint:
         """What the vectors depend on; of a folder a checksum is taken once."""
         base = self._base_fingerprint
@@ -131,9 +136,10 @@ class Qwen3VL:
     @cached_property
     def _base_fingerprint(self) -> Fingerprint:
         revision = f"{self._files.identity[:16]}.{POOLING}"
-        unusual = (self._document, self._options.budgets)
-        if unusual != (DOCUMENT_INSTRUCTION, Budgets()):
-            revision += f".{hashlib.sha256(repr(unusual).encode()).hexdigest()[:8]}"
+        if self._document != DOCUMENT_INSTRUCTION:
+            revision += f".{hashlib.sha256(self._document.encode()).hexdigest()[:8]}"
+        for name, value in self._options.budgets.unusual().items():
+            revision += f".{name}={value}"
         return Fingerprint(
             model=f"{NAME}:{self._files.name}" if self._named else NAME,
             revision=revision,
@@ -207,13 +213,21 @@ class Qwen3VL:
         """Return what the model reads of a query; for training."""
         return self._inputs.reading(self._query, query.strip())
 
-    def node_readings(self, item: Item, nodes: Sequence[Node]) -> list[Reading]:
+    def node_readings(
+        self, item: Item, nodes: Sequence[Node], frames: dict[float, Image.Image] | None = None
+    ) -> list[Reading]:
         """Return what the model reads of some of an item's nodes, in order; for training.
+
+        Args:
+            item: Whose nodes they are.
+            nodes: Some of them.
+            frames: Of the item's video, decoded before, by their seconds; those that are missing
+                are decoded and added. None: all are decoded.
 
         Raises:
             EncodeError: Naming the item, if its picture or video is broken.
         """
-        frames = self._frames(item, nodes)
+        frames = self._frames(item, nodes, frames)
         return [self._reading(item, node, frames) for node in nodes]
 
     def batch(self, readings: Sequence[Reading]) -> dict[str, NDArray[Any]]:
@@ -259,10 +273,12 @@ class Qwen3VL:
     def _times(self, item: Item, node: Node) -> list[float]:
         return frame_times(item, node, self._options.budgets.max_frames)
 
-    def _frames(self, item: Item, nodes: Sequence[Node]) -> dict[float, Image.Image]:
+    def _frames(
+        self, item: Item, nodes: Sequence[Node], known: dict[float, Image.Image] | None = None
+    ) -> dict[float, Image.Image]:
         """Return the frames that a video's nodes need, none larger than the largest use of it."""
-        times = sorted({time for node in nodes for time in self._times(item, node)})
-        frames: dict[float, Image.Image] = {}
+        frames = {} if known is None else known
+        times = sorted({time for node in nodes for time in self._times(item, node)} - set(frames))
         for begin in range(0, len(times), FRAMES_AT_ONCE):
             from canopy_rag.media.images import scaled
 
@@ -301,7 +317,7 @@ class Qwen3VL:
                     batch[0].name,
                     f"the model failed on a batch of {len(batch)} inputs of up to "
                     f"{max(lengths[position] for position in positions)} tokens: {error}; if "
-                    "memory ran out, lower batch_tokens",
+                    "memory ran out, lower encoder.batch_tokens",
                 ) from error
             for task, state in zip(batch, states, strict=True):
                 rows[task.key] = _unit(state[: self._dim], task.name)

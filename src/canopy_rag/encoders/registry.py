@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,6 +16,9 @@ from canopy_rag.encoders.mapped import MappedEncoder
 from canopy_rag.encoders.minilm import MiniLM
 from canopy_rag.encoders.names import KNOWN, EncoderName, parse
 from canopy_rag.encoders.placement import Placement
+
+BUDGETS = ("min_picture_px", "max_picture_px", "max_frame_px", "max_video_px", "max_frames")
+"""Settings that say how large pictures are read, by one encoder alone."""
 
 
 def encoder(
@@ -68,6 +72,12 @@ def from_config(
             f"encoder {config.name!r} encodes each node on its own; use mode 'node', or leave the "
             "mode unset"
         )
+    budgets = {name: value for name in BUDGETS if (value := getattr(config, name)) is not None}
+    if budgets and named.scheme != "qwen3-vl":
+        raise ConfigError(
+            f"encoder {config.name!r} has limits of its own for pictures and frames; unset "
+            f"{', '.join(f'encoder.{name}' for name in budgets)}, for qwen3-vl alone"
+        )
     lora = adapter if adapter is not None and adapter.kind == "lora" else None
     built: Encoder
     if named.scheme == "minilm":
@@ -75,7 +85,7 @@ def from_config(
     elif named.scheme == "http":
         built = _http(named, config, lora, _Seams(place=place, dim=dim, api_key=api_key))
     elif named.scheme == "qwen3-vl":
-        built = _qwen(named, config, lora, _Seams(place=place, dim=dim))
+        built = _qwen(named, config, budgets, lora, _Seams(place=place, dim=dim))
     elif named.scheme == "hf":
         built = _hf(named, config, lora, _Seams(place=place, dim=dim))
     else:
@@ -128,16 +138,25 @@ def _http(
 
 
 def _qwen(
-    named: EncoderName, config: EncoderConfig, lora: Adapter | None, seams: _Seams
+    named: EncoderName,
+    config: EncoderConfig,
+    budgets: Mapping[str, int],
+    lora: Adapter | None,
+    seams: _Seams,
 ) -> Encoder:
+    from canopy_rag.encoders.qwen3_inputs import Budgets
     from canopy_rag.encoders.qwen3_vl import Qwen3Options, Qwen3VL
 
-    options = Qwen3Options(dim=config.dim or seams.dim, placement=_placement(config))
+    if config.max_tokens is not None:
+        budgets = {**budgets, "max_tokens": config.max_tokens}
+    options = Qwen3Options(
+        dim=config.dim or seams.dim,
+        budgets=Budgets(**budgets),
+        placement=_placement(config),
+        batch_tokens=config.batch_tokens,
+    )
     if config.instruction is not None:
         options = replace(options, query_instruction=config.instruction)
-    if config.max_tokens is not None:
-        budgets = replace(options.budgets, max_tokens=config.max_tokens)
-        options = replace(options, budgets=budgets)
     model = named.target or config.weights
     return Qwen3VL(model, options=options, adapter=lora, place=seams.place)
 

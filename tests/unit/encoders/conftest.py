@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from tests.unit.encoders.serving import MODELS
 
 from canopy_rag.encoders import checkpoint as layout
+from canopy_rag.encoders.qwen3_vl import Qwen3VL
+from canopy_rag.testing.embedding_server import EmbeddingHost
+from canopy_rag.testing.tiny_qwen import write_tiny_qwen
 
 TEXT = (
     "ada wrote the first program it computed numbers castle lies on a hill river name born title "
@@ -101,3 +106,27 @@ def random_model(
     save_file(checkpoint, folder / "model.safetensors")
     (folder / "tokenizer.json").write_text(tokenizer_json(), encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def host() -> Iterator[EmbeddingHost]:
+    with EmbeddingHost(models=MODELS) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Qwen3-VL, not to be written to."""
+    return write_tiny_qwen(tmp_path_factory.mktemp("tiny") / "model")
+
+
+@pytest.fixture(scope="module")
+def encoder(folder: Path) -> Qwen3VL:
+    """Text alone; shared, since it loads slowly."""
+    return Qwen3VL(str(folder))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[[str], tuple[str, Path | None]]:
+    """Finds media in the test's own folder."""
+    return lambda media: (media, tmp_path)

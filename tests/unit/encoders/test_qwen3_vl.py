@@ -3,9 +3,8 @@ put together by hand, no padding, pooled in float64."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,91 +12,33 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tests.unit.encoders.pictured import SCENES, TIMES, MakeClip, image_of, mixed, picture, video_of
 
+from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError, EncodeError, ModelError
 from canopy_rag.core.node_text import node_text
-from canopy_rag.core.trees import image_tree, video_tree
-from canopy_rag.core.types import ImagePayload, Item, Segment, VideoPayload
-from canopy_rag.encoders.adapters import read_adapter
 from canopy_rag.encoders.placement import Placement
-from canopy_rag.encoders.qwen3_inputs import Budgets, Inputs, instruction_sentence
-from canopy_rag.encoders.qwen3_model import LANGUAGE_PROJECTIONS, Network, load_config
+from canopy_rag.encoders.qwen3_inputs import Budgets
+from canopy_rag.encoders.qwen3_model import Network
 from canopy_rag.encoders.qwen3_vl import (
     DOCUMENT_INSTRUCTION,
     QUERY_INSTRUCTION,
     Qwen3Options,
     Qwen3VL,
 )
+from canopy_rag.encoders.registry import from_config
 from canopy_rag.testing.encoder_contract import (
     SENTENCES,
     headed_item,
-    make_item,
     table_item,
     text_item,
 )
-from canopy_rag.testing.tiny_qwen import write_tiny_qwen
 
 torch = pytest.importorskip("torch", reason="needs the extra qwen: torch is not installed")
 transformers = pytest.importorskip("transformers", reason="needs the extra qwen")
 
 # peft 0.21 asks transformers 5.24 by a name that the latter has renamed.
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
-
-MakeClip = Callable[..., Path]
-TIMES = ((0.5, 1.5, 2.5), (3.5, 4.5))
-SCENES = [(20, 1.0), (90, 1.0), (160, 1.0), (230, 1.0), (60, 1.0), (120, 1.0)]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_qwen(tmp_path_factory.mktemp("tiny") / "model")
-
-
-@pytest.fixture(scope="module")
-def encoder(folder: Path) -> Qwen3VL:
-    """Text alone; shared, since it loads slowly."""
-    return Qwen3VL(str(folder))
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Callable[[str], tuple[str, Path | None]]:
-    return lambda media: (media, tmp_path)
-
-
-def picture(path: Path, size: tuple[int, int], seed: int = 0) -> Path:
-    pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(path)
-    return path
-
-
-def image_of(name: str, caption: str = "A lake") -> Item:
-    payload = ImagePayload(media=name, width=1, height=1, caption=caption)
-    return make_item(name, "image", payload, image_tree(), "Holidays")
-
-
-def video_of(name: str, times: Sequence[tuple[float, ...]] = TIMES) -> Item:
-    segments = tuple(
-        Segment(start=3.0 * i, stop=3.0 * i + 3, frames=frames, subtitles=f"Part {i}")
-        for i, frames in enumerate(times)
-    )
-    payload = VideoPayload(media=name, duration_s=6.0, segments=segments, width=64, height=36)
-    return make_item(name, "video", payload, video_tree(segments), "Lecture")
-
-
-def mixed(tmp_path: Path, make_clip: MakeClip) -> list[Item]:
-    """Return items of all modalities, of very different lengths, the pictures in the middle."""
-    make_clip("clip.mp4", SCENES)
-    picture(tmp_path / "wide.png", (200, 70))
-    picture(tmp_path / "tiny.png", (20, 9), seed=1)
-    return [
-        text_item("short", SENTENCES[:1]),
-        image_of("wide.png"),
-        headed_item(),
-        video_of("clip.mp4"),
-        image_of("tiny.png", caption=""),
-        table_item("rows", [("Ada", "1815"), ("Alan", "1912")], ("name", "born")),
-        text_item("long", [f"{sentence} {n}." for n in range(5) for sentence in SENTENCES]),
-    ]
 
 
 class Plain:
@@ -269,7 +210,8 @@ def test_pictures_above_the_window_are_an_error_that_says_what_to_lower(
 ) -> None:
     picture(tmp_path / "large.png", (640, 640))
     options = Qwen3Options(budgets=Budgets(max_tokens=200))
-    with pytest.raises(EncodeError, match="402 tokens, above max_tokens 200; lower the pixel"):
+    told = r"402 tokens, above max_tokens 200; lower encoder\.max_picture_px"
+    with pytest.raises(EncodeError, match=told):
         Qwen3VL(str(folder), place=place, options=options).encode_items([image_of("large.png")])
 
 
@@ -297,115 +239,6 @@ def test_missing_tensors_are_refused_instead_of_filled_at_random(
     save_file(tensors, broken / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ConfigError, match=r"1 tensors are missing .*layers\.1\.mlp.up_proj"):
         Qwen3VL(str(broken)).encode_queries(["castle"])
-
-
-def write_adapter(folder: Path, base: Qwen3VL, model: Path, **options: Any) -> Path:
-    """Write a LoRA adapter whose change is not zero, as peft writes it."""
-    peft = pytest.importorskip("peft", reason="needs the extra qwen")
-    settings = {"r": 4, "lora_alpha": 8, "target_modules": LANGUAGE_PROJECTIONS} | options
-    adapted = peft.get_peft_model(
-        transformers.Qwen3VLModel.from_pretrained(model), peft.LoraConfig(**settings)
-    )
-    generator = torch.Generator().manual_seed(1)
-    for name, parameter in adapted.named_parameters():
-        if "lora_B" in name:
-            parameter.data = torch.randn(parameter.shape, generator=generator) * 0.1
-    adapted.save_pretrained(folder)
-    found = base.fingerprint
-    manifest = {
-        "format": 1,
-        "kind": "lora",
-        "base": {"model": found.model, "revision": found.revision},
-        "mode": "node",
-    }
-    (folder / "adapter.json").write_text(json.dumps(manifest))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def adapter(folder: Path, encoder: Qwen3VL, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_adapter(tmp_path_factory.mktemp("adapter"), encoder, folder)
-
-
-def test_with_an_adapter_items_are_those_of_the_frozen_model_bit_by_bit(
-    folder: Path, adapter: Path, place: Any, tmp_path: Path, make_clip: MakeClip
-) -> None:
-    items = mixed(tmp_path, make_clip)
-    options = Qwen3Options(batch_tokens=1)  # the same batches with and without
-    frozen = Qwen3VL(str(folder), place=place, options=options)
-    tuned = Qwen3VL(str(folder), place=place, options=options, adapter=read_adapter(adapter))
-    query = ["Who wrote the first program?"]
-    for _ in range(2):  # switching leaves nothing behind
-        for one, other in zip(frozen.encode_items(items), tuned.encode_items(items), strict=True):
-            assert one.item.tobytes() == other.item.tobytes()
-            assert np.abs(one.nodes.rows - other.nodes.rows).max() > 0.02
-        before, after = frozen.encode_queries(query), tuned.encode_queries(query)
-        assert before.retrieval.tobytes() == after.retrieval.tobytes()
-        assert np.abs(before.node - after.node).max() > 0.02
-
-
-def test_adapted_nodes_are_those_of_the_merged_weights(
-    folder: Path, adapter: Path, tmp_path: Path
-) -> None:
-    from peft import PeftModel
-
-    base = transformers.Qwen3VLModel.from_pretrained(folder)
-    merged = shutil.copytree(folder, tmp_path / "merged")
-    PeftModel.from_pretrained(base, adapter).merge_and_unload().save_pretrained(merged)
-    item = headed_item()
-    found = Qwen3VL(str(folder), adapter=read_adapter(adapter)).encode_items([item])[0]
-    expected = Qwen3VL(str(merged)).encode_items([item])[0]
-    assert np.allclose(found.nodes.rows, expected.nodes.rows, atol=1e-3)
-
-
-def test_an_adapter_that_retrieves_is_used_for_items_too(
-    folder: Path, adapter: Path, tmp_path: Path
-) -> None:
-    whole = shutil.copytree(adapter, tmp_path / "whole")
-    manifest = json.loads((whole / "adapter.json").read_text()) | {"retrieves": True}
-    (whole / "adapter.json").write_text(json.dumps(manifest))
-    tuned = Qwen3VL(str(folder), adapter=read_adapter(whole))
-    found = tuned.encode_items([headed_item()])[0]
-    assert np.allclose(found.item, found.nodes.rows[0], atol=1e-3)
-    query = tuned.encode_queries(["castle"])
-    assert query.retrieval.tobytes() == query.node.tobytes()
-
-
-def test_the_adapter_is_part_of_the_fingerprint(folder: Path, adapter: Path) -> None:
-    frozen, tuned = Qwen3VL(str(folder)), Qwen3VL(str(folder), adapter=read_adapter(adapter))
-    assert tuned.fingerprint.revision.startswith(f"{frozen.fingerprint.revision}+")
-
-
-def test_an_adapter_goes_on_with_its_base_when_that_moves(
-    folder: Path, adapter: Path, tmp_path: Path
-) -> None:
-    moved = shutil.copytree(folder, tmp_path / "moved")
-    tuned = Qwen3VL(str(moved), adapter=read_adapter(adapter))
-    assert tuned.encode_queries(["castle"]).node.shape == (1, 64)
-
-
-def test_an_adapter_of_another_base_is_refused(adapter: Path, tmp_path: Path) -> None:
-    other = write_tiny_qwen(tmp_path / "other", seed=7)
-    tuned = Qwen3VL(str(other), adapter=read_adapter(adapter))
-    with pytest.raises(ConfigError, match="was trained on the encoder"):
-        tuned.encode_queries(["castle"])
-
-
-def test_an_adapter_with_layers_that_the_base_lacks_is_refused(
-    folder: Path, encoder: Qwen3VL, tmp_path: Path
-) -> None:
-    deep = write_tiny_qwen(tmp_path / "deep", n_layers=3)
-    found = write_adapter(tmp_path / "adapter", encoder, deep)
-    with pytest.raises(ConfigError, match=r"do not belong to the base.*layers\.2"):
-        Qwen3VL(str(folder), adapter=read_adapter(found)).encode_queries(["castle"])
-
-
-def test_an_adapter_that_changes_the_vision_tower_is_refused(
-    folder: Path, encoder: Qwen3VL, tmp_path: Path
-) -> None:
-    found = write_adapter(tmp_path, encoder, folder, target_modules=["linear_fc1", "q_proj"])
-    with pytest.raises(ConfigError, match="changes the vision tower"):
-        Qwen3VL(str(folder), adapter=read_adapter(found)).encode_queries(["castle"])
 
 
 def test_fewer_dimensions_are_the_first_ones_at_length_one(folder: Path, encoder: Qwen3VL) -> None:
@@ -461,76 +294,6 @@ def test_the_empty_query_is_read_as_null(encoder: Qwen3VL) -> None:
     assert not np.allclose(rows[0], rows[3], atol=1e-3)
 
 
-@pytest.fixture(scope="module")
-def inputs(folder: Path) -> Inputs:
-    return Inputs(folder, load_config(folder), Budgets(max_tokens=128))
-
-
-def test_an_overlong_text_is_cut_and_the_end_of_the_conversation_stays(inputs: Inputs) -> None:
-    reading = inputs.reading("Read.", "castle hill " * 5000)
-    assert len(reading.ids) == 128
-    assert reading.ids[-len(inputs.tail) :].tolist() == inputs.tail
-    short = inputs.reading("Read.", "castle hill")
-    assert reading.ids[: len(inputs.head("Read."))].tolist() == inputs.head("Read.")
-    assert short.ids[-len(inputs.tail) :].tolist() == inputs.tail
-
-
-def test_video_comes_before_images_before_text(folder: Path) -> None:
-    inputs = Inputs(folder, load_config(folder), Budgets())
-    grey = Image.new("RGB", (64, 64))
-    reading = inputs.reading(
-        "Read.", "castle", images=[grey, grey], frames=[grey] * 3, times=(61.0, 62.5, 64.0)
-    )
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    vision = "<|vision_start|>{}<|vision_end|>"
-    pair, image = vision.format("<|video_pad|>" * 4), vision.format("<|image_pad|>" * 4)
-    assert tokenizer.decode(reading.ids) == (
-        "<|im_start|>system\nRead.<|im_end|>\n<|im_start|>user\n"
-        f"<61.8 seconds>{pair}<64.0 seconds>{pair}{image}{image}castle"
-        "<|im_end|>\n<|im_start|>assistant\n"
-    )
-    assert [int((reading.kinds == kind).sum()) for kind in (1, 2)] == [8, 8]
-    batch = inputs.batch([inputs.reading("Read.", "castle"), reading])
-    assert batch["image_grid_thw"].tolist() == [[1, 4, 4], [1, 4, 4]]
-    assert batch["video_grid_thw"].tolist() == [[2, 4, 4]]
-    assert batch["attention_mask"].sum(1).tolist()[1] == len(reading.ids)
-
-
-@pytest.mark.parametrize(
-    ("size", "n_tokens"), [((4000, 3000), 1728), ((10, 10), 4), ((320, 64), 20), ((2000, 20), 62)]
-)
-def test_pictures_are_read_within_their_budget(
-    size: tuple[int, int], n_tokens: int, folder: Path
-) -> None:
-    inputs = Inputs(folder, load_config(folder), Budgets())
-    reading = inputs.reading("Read.", "", images=[Image.new("RGB", size)])
-    assert int((reading.kinds == 1).sum()) == n_tokens
-
-
-@pytest.mark.parametrize(("n_frames", "n_tokens"), [(1, 768), (2, 768), (8, 3072), (64, 3584)])
-def test_frames_share_the_budget_of_their_video(n_frames: int, n_tokens: int, folder: Path) -> None:
-    inputs = Inputs(folder, load_config(folder), Budgets())
-    frames = [Image.new("RGB", (2048, 1024))] * n_frames
-    reading = inputs.reading("Read.", "", frames=frames, times=list(range(n_frames)))
-    found = int((reading.kinds == 2).sum())
-    assert 0.9 * n_tokens < found <= n_tokens
-    assert len(reading.pairs) == -(-n_frames // 2)
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("Find it", "Find it."),
-        (" Find it! ", "Find it!"),
-        ("找", "找."),
-        ("找。", "找。"),
-        ("", ""),
-    ],
-)
-def test_an_instruction_ends_with_a_mark(written: str, read: str) -> None:
-    assert instruction_sentence(written) == read
-
-
 def test_what_changes_vectors_changes_the_fingerprint(folder: Path) -> None:
     options = [
         Qwen3Options(),
@@ -556,51 +319,6 @@ def test_the_fingerprint_follows_the_content_of_the_folder(folder: Path, tmp_pat
     assert Qwen3VL(str(copy)).fingerprint.revision != before.revision
 
 
-def test_a_template_that_ends_elsewhere_is_refused(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
-    template = (other / "chat_template.jinja").read_text()
-    (other / "chat_template.jinja").write_text(template.replace("assistant\\n", "assistant "))
-    with pytest.raises(ConfigError, match=r"chat template writes .*with the last tokens \["):
-        Qwen3VL(str(other)).encode_queries(["castle"])
-
-
-def test_a_model_without_template_is_refused(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
-    (other / "chat_template.jinja").unlink()
-    with pytest.raises(ConfigError, match="no chat template"):
-        Qwen3VL(str(other)).encode_queries(["castle"])
-
-
-def test_the_template_of_older_files_is_found(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
-    template = (other / "chat_template.jinja").read_text()
-    (other / "chat_template.jinja").unlink()
-    (other / "chat_template.json").write_text(json.dumps({"chat_template": template}))
-    assert Qwen3VL(str(other)).encode_queries(["castle"]).node.shape == (1, 64)
-
-
-def test_the_settings_for_pictures_may_be_part_of_a_processors(
-    folder: Path, tmp_path: Path
-) -> None:
-    other = shutil.copytree(folder, tmp_path / "other")
-    settings = json.loads((other / "preprocessor_config.json").read_text())
-    (other / "preprocessor_config.json").unlink()
-    with pytest.raises(ConfigError, match=r"no preprocessor_config\.json"):
-        Inputs(other, load_config(other), Budgets())
-    (other / "processor_config.json").write_text(json.dumps({"image_processor": settings}))
-    image = Image.new("RGB", (64, 64), "red")
-    found = [Inputs(one, load_config(one), Budgets()) for one in (folder, other)]
-    one, two = (each.batch([each.reading("Read.", "", images=[image])]) for each in found)
-    assert np.array_equal(one["pixel_values"], two["pixel_values"])
-
-
-def test_a_model_whose_marks_are_others_is_refused(folder: Path) -> None:
-    config = load_config(folder)
-    config.image_token_id += 1
-    with pytest.raises(ConfigError, match="disagree about image_token_id"):
-        Inputs(folder, config, Budgets())
-
-
 def test_another_architecture_is_refused(folder: Path, tmp_path: Path) -> None:
     other = shutil.copytree(folder, tmp_path / "other")
     transformers.BertConfig(hidden_size=64).save_pretrained(other)
@@ -608,22 +326,6 @@ def test_another_architecture_is_refused(folder: Path, tmp_path: Path) -> None:
         _ = Qwen3VL(str(other)).fingerprint
     with pytest.raises(ConfigError, match="of the type 'bert'"):
         Qwen3VL(str(other)).encode_queries(["castle"])
-
-
-def test_the_adapter_off_is_the_frozen_network_bit_by_bit_in_any_batch(
-    folder: Path, adapter: Path
-) -> None:
-    inputs = Inputs(folder, load_config(folder), Budgets())
-    image = Image.fromarray(
-        np.arange(64 * 96 * 3, dtype=np.uint32).astype(np.uint8).reshape(64, 96, 3)
-    )
-    readings = [inputs.reading("Read.", text, images=[image]) for text in SENTENCES]
-    batch = inputs.batch([*readings, inputs.reading("Read.", "castle")])
-    frozen = Network(folder, None, Placement()).states(batch, adapted=False)
-    tuned = Network(folder, adapter, Placement())
-    before = tuned.states(batch, adapted=True)
-    assert tuned.states(batch, adapted=False).tobytes() == frozen.tobytes()
-    assert tuned.states(batch, adapted=True).tobytes() == before.tobytes() != frozen.tobytes()
 
 
 def test_the_tiny_model_has_the_parts_of_the_real_one(folder: Path) -> None:
@@ -634,13 +336,37 @@ def test_the_tiny_model_has_the_parts_of_the_real_one(folder: Path) -> None:
     assert 200_000 < sum(parameter.numel() for parameter in model.parameters()) < 500_000
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"max_tokens": 10}, {"max_frames": 0}, {"min_picture_px": 1}, {"max_picture_px": 2000}],
-)
-def test_budgets_that_cannot_work_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        Budgets(**wrong)
+def test_the_settings_are_the_limits_of_what_is_read(
+    folder: Path, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {
+        "min_picture_px": 2048,
+        "max_picture_px": 10_000,
+        "max_frame_px": 9_000,
+        "max_video_px": 80_000,
+        "max_frames": 8,
+        "max_tokens": 900,
+    }
+    config = EncoderConfig(name=f"qwen3-vl:{folder}", batch_tokens=1, **limits)
+    built = from_config(config, place=place)
+    assert built.options.budgets == Budgets(**limits)
+    picture(tmp_path / "wide.png", (200, 70))
+    batches = []
+    states = Network.states
+    monkeypatch.setattr(
+        Network,
+        "states",
+        lambda self, batch, **how: batches.append(batch) or states(self, batch, **how),
+    )
+    built.encode_items([image_of("wide.png"), text_item("a", SENTENCES[:2])])
+    assert {len(each["input_ids"]) for each in batches} == {1}
+    (grid,) = [each["image_grid_thw"] for each in batches if "image_grid_thw" in each]
+    assert grid.prod() * 16 * 16 <= 10_000
+    told = built.fingerprint.revision
+    assert told.endswith(
+        ".max_tokens=900.min_picture_px=2048.max_picture_px=10000.max_frame_px=9000"
+        ".max_video_px=80000.max_frames=8"
+    )
 
 
 def test_a_batch_of_no_tokens_is_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.encoders import encoder
-from canopy_rag.encoders.registry import from_config
+from canopy_rag.encoders.registry import BUDGETS, from_config
 
 
 def test_minilm_is_made_without_looking_at_any_file(tmp_path: Path) -> None:
@@ -66,6 +66,29 @@ def test_a_lora_that_the_encoder_cannot_load_is_refused(
 def test_what_minilm_does_not_have_is_refused_rather_than_ignored(change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=f"unset encoder.{next(iter(change))}"):
         from_config(EncoderConfig(name="minilm", **change))
+
+
+@pytest.mark.parametrize("name", ["minilm", "hf:a/b", "http://h:1/v1#m"])
+@pytest.mark.parametrize("limit", BUDGETS)
+def test_limits_of_pictures_are_refused_by_encoders_that_have_their_own(
+    name: str, limit: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"unset encoder.{limit}, for qwen3-vl alone"):
+        from_config(EncoderConfig(name=name, **{limit: 5000}))
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"max_tokens": 20}, r"encoder\.max_tokens must be at least 64, got 20"),
+        ({"max_picture_px": 2000}, r"max_picture_px is 2000, below encoder\.min_picture_px"),
+        ({"min_picture_px": 10**6}, r"max_frame_px is 786432, below encoder\.min_picture_px"),
+        ({"max_frames": 2000}, r"max_video_px is 7864320, too few for encoder\.max_frames, 2000"),
+    ],
+)
+def test_limits_that_cannot_hold_together_are_refused(limits: dict[str, int], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        from_config(EncoderConfig(name="qwen3-vl", **limits))
 
 
 @pytest.mark.parametrize(("argument", "value"), [("mode", "early"), ("threads", 0)])
