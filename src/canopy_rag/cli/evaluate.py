@@ -36,7 +36,10 @@ from canopy_rag.core.errors import ConfigError
 if TYPE_CHECKING:
     from canopy_rag.config import Config
     from canopy_rag.evaluation.evaluate import Advance, Evaluation
-    from canopy_rag.evaluation.runner import Running, Tell
+    from canopy_rag.evaluation.runner import Outcome, Running, Tell
+
+MOST_FAILURES = 20
+"""Failed questions that are told one by one; `failures.jsonl` has all."""
 
 Methods = Annotated[
     list[str] | None,
@@ -156,24 +159,37 @@ def evaluate(
     with _progress(output, evaluation) as (advance, tell):
         evaluation.advance, evaluation.tell = advance, tell
         outcome = asyncio.run(evaluation.run())
-    asked = evaluation.llm
-    spent = {
-        "answered": outcome.n_done,
-        "answered_before": outcome.n_before,
-        "failed": len(outcome.failures),
-        "replies": 0 if asked is None else asked.n_asked,
-        "replies_cached": 0 if asked is None else asked.n_cached,
-        "spent": 0.0 if asked is None else asked.spent,
-    }
-    for failure in outcome.failures[:20]:
-        output.error(failure)
-    metrics = _report([out], out, config, output)
-    if as_json:
-        output.json({"run": str(out), **spent, "metrics": metrics[0]})
+    _tell(output, evaluation, outcome, _report([out], out, config, output)[0])
+
+
+def _tell(
+    output: Output, evaluation: Evaluation, outcome: Outcome, metrics: dict[str, Any]
+) -> None:
+    """Write what a run did and found.
+
+    Raises:
+        typer.Exit: If questions got no answer.
+    """
+    out, asked = evaluation.folder.path, evaluation.llm
+    if output.as_json:
+        output.json(
+            {
+                "run": str(out),
+                "answered": outcome.n_done,
+                "answered_before": outcome.n_before,
+                "failed": len(outcome.failures),
+                "replies": 0 if asked is None else asked.n_asked,
+                "replies_cached": 0 if asked is None else asked.n_cached,
+                "spent": 0.0 if asked is None else asked.spent,
+                "metrics": metrics,
+            }
+        )
     else:
-        _show(output, metrics[0])
+        _show(output, metrics)
         output.show(f"report  {out / 'report.md'}")
     if outcome.failures:
+        for failure in outcome.failures[:MOST_FAILURES]:
+            output.error(failure)
         output.note(f"{len(outcome.failures):,} questions failed; run it again to ask them again")
         raise typer.Exit(1)
 
@@ -226,12 +242,12 @@ def _show(output: Output, metrics: Mapping[str, Any]) -> None:
             seconds = each["amortized_latency_s"]
             table.add_row(
                 method,
-                f"{score['value']:.1%}",
-                f"{score['low']:.1%} to {score['high']:.1%}",
+                f"{score['value'] * 100:.1f}",
+                f"{score['low'] * 100:.1f} to {score['high'] * 100:.1f}",
                 f"{each['evidence_tokens']['value']:,.0f}",
                 f"{each['llm_calls']['value']:.2f}",
                 "" if seconds is None else f"{seconds['value']:.3f}",
-                "" if recall is None else f"{recall['value']:.1%}",
+                "" if recall is None else f"{recall['value'] * 100:.1f}",
             )
         output.show(table, "")
 
