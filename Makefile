@@ -42,8 +42,9 @@ install: $(DEV) ## everything for development, into .venv
 bench: $(DEV) ## run the benchmarks and rewrite their results
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
-docs: $(DEV) ## regenerate the generated pages of docs/
+docs: $(DEV) ## regenerate the generated pages of docs/, and plots of results
 	@$(BIN)/python tools/make_docs.py
+	@$(BIN)/python tools/quality_page.py
 
 $(DEV): | $(BIN)/python
 	@echo "Installing canopy-rag for development into $(VENV) (a few minutes the first time)"

@@ -20,6 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import benchmark_tables
 import diagnosis_page
 import methods_page
+import quality_page
 import typer
 
 from canopy_rag.cli import app
@@ -38,6 +39,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/configuration.md": configuration_page(),
         ROOT / "docs/benchmarks.md": benchmarks_page(),
         ROOT / "docs/diagnosis.md": filled("diagnosis", diagnosis_page.tables(RESULTS)),
+        ROOT / "docs/quality.md": filled("quality", quality_page.tables(RESULTS)),
         ROOT / "docs/methods.md": methods_page.page(field_texts),
     }
 

@@ -57,13 +57,22 @@ _STYLE = {
 
 
 @contextmanager
-def saved_figure(path: Path, records: Sequence[object], *, height_in: float) -> Iterator[Figure]:
-    """Give an empty figure of column width, and save it.
+def saved_figure(
+    path: Path,
+    records: Sequence[object],
+    *,
+    height_in: float,
+    width_in: float = _WIDTH_IN,
+    dpi: int = _DPI,
+) -> Iterator[Figure]:
+    """Give an empty figure, and save it.
 
     Args:
         path: Ends in `.png` or `.svg`; its folder is made. An existing file is replaced.
         records: What will be drawn; only whether there is anything matters.
         height_in: In inches.
+        width_in: In inches; that of a text column by default.
+        dpi: Pixels per inch of a PNG.
 
     Raises:
         ValueError: For another file name, or without records.
@@ -78,7 +87,7 @@ def saved_figure(path: Path, records: Sequence[object], *, height_in: float) -> 
     figures = require("matplotlib.figure", extra=_EXTRA, feature=_FEATURE)
     with style.context(["default", _STYLE]):
         figure: Figure = figures.Figure(
-            figsize=(_WIDTH_IN, height_in), dpi=_DPI, layout="constrained"
+            figsize=(width_in, height_in), dpi=dpi, layout="constrained"
         )
         yield figure
         path.parent.mkdir(parents=True, exist_ok=True)
