@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from canopy_rag.api import Compressor
-from canopy_rag.config import Config
 from canopy_rag.core.budget import Cap, fit
 from canopy_rag.core.errors import ConfigError, DataError, MissingDependencyError
 from canopy_rag.core.evidence import Evidence, Fallback, Shown
@@ -66,18 +65,31 @@ class _Read:
 
 
 def make_compressor(
-    encoder: str | None = None,
+    compressor: Compressor | None = None,
     *,
-    config: Config | None = None,
+    encoder: str | None = None,
     select: Select | None = None,
     budget: int | None = None,
     cap: Cap | None = None,
     min_tokens: int | None = None,
 ) -> Compressor:
-    """Return the compressor of an adapter's settings; see `canopy_rag.Compressor`."""
-    return Compressor(
-        encoder, config=config, select=select, budget=budget, cap=cap, min_tokens=min_tokens
-    )
+    """Return the compressor of an adapter's settings, or the caller's own.
+
+    Raises:
+        ConfigError: If a setting cannot work, or stands beside a compressor.
+    """
+    settings = {
+        "encoder": encoder,
+        "select": select,
+        "budget": budget,
+        "cap": cap,
+        "min_tokens": min_tokens,
+    }
+    if compressor is None:
+        return Compressor(encoder, select=select, budget=budget, cap=cap, min_tokens=min_tokens)
+    if given := [name for name, value in settings.items() if value is not None]:
+        raise ConfigError(f"give the compressor or {', '.join(given)}, not both")
+    return compressor
 
 
 class Refiner:

@@ -25,7 +25,6 @@ from pydantic import ConfigDict, PrivateAttr
 
 from canopy_rag.api import Compressor, Index
 from canopy_rag.core.budget import Cap
-from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.select import Select
 from canopy_rag.core.types import Modality
 from canopy_rag.integrations._refining import KEY, Given, Refiner, make_compressor
@@ -67,20 +66,14 @@ class CanopyCompressor(BaseDocumentCompressor):
         Raises:
             ConfigError: If a setting cannot work, or both a compressor and settings are given.
         """
-        settings: dict[str, Any] = {
-            "select": self.select,
-            "budget": self.budget,
-            "cap": self.cap,
-            "min_tokens": self.min_tokens,
-        }
-        given = [
-            name
-            for name, value in ({"encoder": self.encoder} | settings).items()
-            if value is not None
-        ]
-        if self.compressor is not None and given:
-            raise ConfigError(f"give the compressor or {', '.join(given)}, not both")
-        own = self.compressor or make_compressor(self.encoder, **settings)
+        own = make_compressor(
+            self.compressor,
+            encoder=self.encoder,
+            select=self.select,
+            budget=self.budget,
+            cap=self.cap,
+            min_tokens=self.min_tokens,
+        )
         self._refiner = Refiner(own)
 
     def compress_documents(

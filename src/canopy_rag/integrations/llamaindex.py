@@ -28,7 +28,6 @@ from llama_index.core.schema import (
 
 from canopy_rag.api import Compressor, Index
 from canopy_rag.core.budget import Cap
-from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.select import Select
 from canopy_rag.core.types import ImagePayload, Modality
 from canopy_rag.integrations._refining import KEY, Given, Refined, Refiner, make_compressor
@@ -74,20 +73,15 @@ class CanopyPostprocessor(BaseNodePostprocessor):
             ConfigError: If a setting cannot work, or both a compressor and settings are given.
         """
         super().model_post_init(context)
-        settings: dict[str, Any] = {
-            "select": self.select,
-            "budget": self.budget,
-            "cap": self.cap,
-            "min_tokens": self.min_tokens,
-        }
-        given = [
-            name
-            for name, value in ({"encoder": self.encoder} | settings).items()
-            if value is not None
-        ]
-        if self.compressor is not None and given:
-            raise ConfigError(f"give the compressor or {', '.join(given)}, not both")
-        self._refiner = Refiner(self.compressor or make_compressor(self.encoder, **settings))
+        own = make_compressor(
+            self.compressor,
+            encoder=self.encoder,
+            select=self.select,
+            budget=self.budget,
+            cap=self.cap,
+            min_tokens=self.min_tokens,
+        )
+        self._refiner = Refiner(own)
 
     @classmethod
     def class_name(cls) -> str:
