@@ -24,10 +24,12 @@ from canopy_rag.encoders.locate import EmbeddedModel
 from canopy_rag.encoders.model import TokenModel
 from canopy_rag.encoders.quantize import Floats
 from canopy_rag.encoders.remote import EmbeddingServer
+from canopy_rag.encoders.remote_reply import ServerError
 
 POOLING = 1
 """Goes up when the same server would give other vectors."""
-_PROBE = "dimensions"
+UNCHANGED = 1e-5
+"""Two vectors whose cosine is nearer to one are the same, but for rounding in half precision."""
 
 
 class HttpEncoder:
@@ -105,7 +107,8 @@ class HttpEncoder:
         """Encode queries, in order; an over-long one is cut, a blank one read as "NULL".
 
         Raises:
-            EncodeError: If the server fails; `ServerError` if it would for any query.
+            EncodeError: If the server fails; `ServerError` if it would for any query, or if its
+                adapter changes nothing.
         """
         inputs = [self._inputs.query(query) for query in queries]
         names = [f"query {position}" for position in range(len(queries))]
@@ -148,10 +151,33 @@ class HttpEncoder:
         found = self._server.vectors(self._inputs.asks(wanted))
         place = {each: position for position, each in enumerate(wanted)}
         rows = np.vstack([np.zeros((0, self._dim()), np.float32), *found])
+        if tuned != model:
+            self._check_adapter(
+                rows,
+                [
+                    (place[model, each], place[tuned, each])
+                    for each in dict.fromkeys(retrieval)
+                    if (tuned, each) in place
+                ],
+            )
         return (
             rows[[place[model, each] for each in retrieval]],
             rows[[place[tuned, each] for each in nodes]],
         )
+
+    def _check_adapter(self, rows: Floats, pairs: Sequence[tuple[int, int]]) -> None:
+        """Refuse an adapter that changes none of the vectors: a server may load it in vain.
+
+        Args:
+            rows: All vectors.
+            pairs: Rows of the same input, by the model and by the adapter.
+        """
+        if pairs and all(float(rows[one] @ rows[two]) > 1 - UNCHANGED for one, two in pairs):
+            raise ServerError(
+                f"{self._options.urls[0]}: the adapter {self._options.lora!r} changes no vector; "
+                "the server loaded it without effect, as vLLM does when its tensors have other "
+                "names than the model's. Use the folder that `canopy train` wrote"
+            )
 
     def _dim(self) -> int:
         """Return the dimension; asks for it if nothing was asked yet."""

@@ -144,15 +144,12 @@ class Inputs:
         return asks
 
     def _ask(self, model: str, inputs: Sequence[Input], names: Sequence[str]) -> Ask:
-        extra = {} if self._options.dimensions is None else {"dimensions": self._options.dimensions}
-
         def body(begin: int, end: int) -> Mapping[str, Any]:
             if self._options.is_chat:
-                return {**self._conversation(inputs[begin]), **extra}
-            texts = [each.instruction + each.text for each in inputs[begin:end]]
-            return {"input": texts, **extra}
+                return self._conversation(inputs[begin])
+            return {"input": [each.instruction + each.text for each in inputs[begin:end]]}
 
-        return Ask(model=model, names=names, body=body)
+        return Ask(model=model, names=names, body=body, dimensions=self._options.dimensions)
 
     def _conversation(self, each: Input) -> Mapping[str, Any]:
         content: list[dict[str, Any]] = [

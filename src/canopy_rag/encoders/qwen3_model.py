@@ -21,6 +21,8 @@ LANGUAGE_PROJECTIONS = (
     r".*language_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate|up|down)_proj)"
 )
 """What the paper's adapter may change (P1); the vision tower is not in it."""
+WHOLE = r"^model\."
+"""Before the names in an adapter of the model with its language head, as servers have it."""
 
 
 def load_config(folder: Path) -> Any:
@@ -88,7 +90,9 @@ def with_adapter(model: Any, folder: Path) -> Any:
             # peft 0.21 asks transformers 5.24 by a name that the latter has renamed.
             warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
             adapted = peft.PeftModel(model, config)
-            report = adapted.load_adapter(str(folder), "default", is_trainable=False)
+            report = adapted.load_adapter(
+                str(folder), "default", is_trainable=False, key_mapping={WHOLE: ""}
+            )
     except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"adapter {str(folder)!r} does not fit its base: {error}") from error
     names = [name for name, _ in adapted.named_parameters() if "lora_" in name]

@@ -51,6 +51,8 @@ class Ask:
     """What to call each input in an error; as many vectors are expected."""
     body: Callable[[int, int], Mapping[str, Any]]
     """Makes the fields that hold the inputs from a first to before a last one."""
+    dimensions: int | None = None
+    """Asked for; None: the model's own."""
 
 
 class _AttemptError(Exception):
@@ -145,6 +147,11 @@ class EmbeddingServer:
                 raise ServerError(f"{error}; {_OF_THE_SERVER[error.status]}") from error
             if not (400 <= error.status <= 500) or error.status in _RETRYABLE:
                 raise ServerError(str(error)) from error
+            if ask.dimensions is not None and "dimension" in str(error).lower():
+                raise ServerError(
+                    f"{error}; unset encoder.dim, or let the server give fewer dimensions (vLLM: "
+                    """--hf-overrides '{"is_matryoshka": true}')"""
+                ) from error
             if len(names) == 1:
                 raise EncodeError(
                     names[0], f"{error}; if it is too long, lower encoder.max_tokens"
@@ -161,6 +168,8 @@ class EmbeddingServer:
         self, ask: Ask, begin: int, end: int, halt: threading.Event, max_retries: int
     ) -> tuple[str, Any]:
         payload = {"model": ask.model, **ask.body(begin, end)}
+        if ask.dimensions is not None:
+            payload["dimensions"] = ask.dimensions
         if not self._packed:
             return self._persistently(payload, halt, max_retries)
         try:

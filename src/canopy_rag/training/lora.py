@@ -17,6 +17,8 @@ from canopy_rag.training.recipe import Recipe
 FEATURE = "training"
 CONFIG = "adapter_config.json"
 TENSORS = "adapter_model.safetensors"
+PREFIX = "base_model.model."
+"""Before every name, as peft has it."""
 
 
 def with_lora(module: Any, recipe: Recipe, targets: Sequence[str] | str) -> Any:
@@ -45,10 +47,20 @@ def with_lora(module: Any, recipe: Recipe, targets: Sequence[str] | str) -> Any:
         return peft.get_peft_model(module, config)
 
 
-def write_lora(model: Any, folder: Path) -> None:
-    """Write an adapter as peft does, configuration and tensors; the same bytes each time."""
+def write_lora(model: Any, folder: Path, *, inside: str = "") -> None:
+    """Write an adapter as peft does, configuration and tensors; the same bytes each time.
+
+    Args:
+        model: With the adapter on it.
+        folder: Where to.
+        inside: Name of the model, with a dot, in the one that is to load the adapter.
+    """
     peft = require("peft", extra="train", feature=FEATURE)
-    write_tensors(folder / TENSORS, peft.get_peft_model_state_dict(model))
+    tensors = peft.get_peft_model_state_dict(model)
+    write_tensors(
+        folder / TENSORS,
+        {f"{PREFIX}{inside}{name.removeprefix(PREFIX)}": each for name, each in tensors.items()},
+    )
     config = copy(model.peft_config["default"])
     config.inference_mode = True
     with TemporaryDirectory() as beside:

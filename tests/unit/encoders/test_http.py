@@ -12,6 +12,7 @@ from tests.unit.encoders.serving import (
     KEY,
     asking,
     unit,
+    vector_of,
 )
 
 from canopy_rag.config import EncoderConfig
@@ -42,6 +43,27 @@ def test_with_an_adapter_items_are_ranked_by_the_base_and_nodes_compared_by_it(
 def test_an_adapter_that_the_server_does_not_know_is_told(host: EmbeddingHost) -> None:
     with pytest.raises(ServerError, match="`other` does not exist"):
         asking(host, lora="other").encode_queries(["castle"])
+
+
+@pytest.mark.parametrize("form", ["text", "chat"])
+def test_an_adapter_that_the_server_loaded_without_effect_is_told(form: str) -> None:
+    with EmbeddingHost(models={"m": vector_of, "tuned": vector_of}) as host:
+        encoder = asking(host, form=form, lora="tuned")
+        for asked in (
+            lambda: encoder.encode_queries(["castle"]),
+            lambda: encoder.encode_items([text_item("a", ["Castle.", "Hill."])]),
+        ):
+            with pytest.raises(ServerError, match=r"adapter 'tuned' changes no vector"):
+                asked()
+
+
+def test_an_adapter_may_leave_some_vectors_as_they_are() -> None:
+    def some(text: str) -> np.ndarray:
+        return vector_of(text) * (-1 if text == "castle" else 1)
+
+    with EmbeddingHost(models={"m": vector_of, "tuned": some}) as host:
+        found = asking(host, lora="tuned").encode_queries(["castle", "hill"])
+        assert (found.retrieval @ found.node.T).diagonal() == pytest.approx([-1, 1], abs=1e-5)
 
 
 def test_the_fingerprint_needs_no_server_when_the_dimension_is_known() -> None:

@@ -198,6 +198,16 @@ def test_a_missing_video_is_named(folder: Path, place: Any) -> None:
     assert caught.value.item_id == item.id
 
 
+def test_a_broken_video_in_the_middle_of_a_batch_is_named(
+    folder: Path, place: Any, tmp_path: Path, make_clip: MakeClip
+) -> None:
+    items = mixed(tmp_path, make_clip)
+    (tmp_path / "clip.mp4").write_bytes((tmp_path / "clip.mp4").read_bytes()[:200])
+    with pytest.raises(EncodeError, match=r"clip\.mp4") as caught:
+        Qwen3VL(str(folder), place=place).encode_items(items)
+    assert caught.value.item_id == items[3].id
+
+
 def test_a_picture_too_narrow_to_be_read_is_named(folder: Path, place: Any, tmp_path: Path) -> None:
     picture(tmp_path / "line.png", (700, 3))
     with pytest.raises(EncodeError, match="aspect ratio") as caught:
@@ -279,6 +289,19 @@ def test_an_attention_that_is_not_installed_is_an_error_before_anything_is_encod
     options = Qwen3Options(placement=Placement(attention="flash_attention_2"))
     with pytest.raises(ModelError, match="cannot be loaded"):
         Qwen3VL(str(folder), options=options).encode_queries(["castle"])
+
+
+def test_spread_by_a_device_map_it_gives_the_same_vectors(
+    folder: Path, place: Any, tmp_path: Path
+) -> None:
+    pytest.importorskip("accelerate", reason="needs accelerate, which the extra train brings")
+    picture(tmp_path / "wide.png", (200, 70))
+    items = [image_of("wide.png"), headed_item()]
+    options = Qwen3Options(placement=Placement(device_map="auto"))
+    found = Qwen3VL(str(folder), options=options, place=place).encode_items(items)
+    expected = Qwen3VL(str(folder), place=place).encode_items(items)
+    for one, other in zip(found, expected, strict=True):
+        assert np.allclose(one.item, other.item, atol=1e-5)
 
 
 def test_control_tokens_in_a_document_are_words(encoder: Qwen3VL, plain: Plain) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.unit.encoders.serving import (
+    DIM,
     KEY,
     MODELS,
     asking,
@@ -25,6 +26,7 @@ from canopy_rag.encoders.http_inputs import HttpOptions
 from canopy_rag.encoders.remote_reply import ServerError
 from canopy_rag.testing.chat_server import Served, refuses
 from canopy_rag.testing.embedding_server import EmbeddingHost, embeddings
+from canopy_rag.testing.encoder_contract import text_item
 
 
 def test_requests_go_out_together_up_to_the_limit() -> None:
@@ -166,3 +168,20 @@ def test_a_key_that_cannot_be_sent_is_refused_unseen() -> None:
     with pytest.raises(ConfigError, match="holds characters that no key has") as caught:
         HttpEncoder(options, api_key="geheim\nX: ü")
     assert "geheim" not in str(caught.value)
+
+
+def test_fewer_dimensions_are_asked_for_in_every_request(host: EmbeddingHost) -> None:
+    encoder = asking(host, dim=None, dimensions=DIM)
+    encoder.encode_queries(["castle"])
+    encoder.encode_items([text_item("a", ["Castle."])])
+    assert {each.body["dimensions"] for each in host.asked} == {DIM}
+    asking(host).encode_queries(["castle"])
+    assert "dimensions" not in host.asked[-1].body
+
+
+def test_a_server_that_cannot_give_fewer_dimensions_blames_no_item() -> None:
+    no = refuses(400, "Model m does not support matryoshka representation, changing dimensions")
+    with scripted(no) as host:
+        with pytest.raises(ServerError, match=r"matryoshka.*unset encoder\.dim.*--hf-overrides"):
+            asking(host, dimensions=2).encode_items(many(3))
+        assert len(host.asked) == 1

@@ -128,6 +128,59 @@ def test_what_was_trained_is_loaded_with_the_same_vectors(model, source, learned
         assert not np.allclose(one.nodes.rows, two.nodes.rows, atol=1e-3)
 
 
+def test_the_adapter_has_the_names_that_servers_know_the_model_by(model, tmp_path):
+    """vLLM serves the model with its language head and ignores names that are not its own."""
+    import peft
+    import transformers
+
+    tiny = backbone(model)
+    with torch.no_grad():
+        for name, value in tiny.module.named_parameters():
+            if "lora_B" in name:
+                value.fill_(0.01)
+    tiny.write(tmp_path)
+    names = load_file(tmp_path / "adapter_model.safetensors")
+    assert all(name.startswith("base_model.model.model.language_model.layers.") for name in names)
+    whole = transformers.Qwen3VLForConditionalGeneration.from_pretrained(model)
+    adapted = peft.PeftModel(whole, peft.PeftConfig.from_pretrained(tmp_path))
+    report = adapted.load_adapter(str(tmp_path), "default")
+    assert not report.missing_keys
+    assert not report.unexpected_keys
+    loaded = {
+        name.replace("base_model.model.model.", "base_model.model."): value
+        for name, value in adapted.named_parameters()
+        if "lora_" in name
+    }
+    own = {name: value for name, value in tiny.module.named_parameters() if "lora_" in name}
+    assert set(loaded) == set(own)
+    assert all(torch.equal(loaded[name], value) for name, value in own.items())
+
+
+def test_over_weights_in_half_precision_the_adapter_is_trained_in_full(model, learned):
+    few = replace(learned, examples=learned.examples[:4])
+    recipe = replace(TEN_STEPS, epochs=1, precision="bf16")
+    config = EncoderConfig(name=f"qwen3-vl:{model}", dtype="bf16")
+    tiny = Qwen3VLBackbone(from_config(config), recipe)
+    losses = []
+    fit(tiny, few, None, recipe, on_progress=lambda now: losses.append(now.loss))
+    assert np.isfinite(losses).all()
+    for name, value in tiny.module.named_parameters():
+        assert value.dtype == (torch.float32 if ".lora_" in name else torch.bfloat16), name
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ({"device_map": "auto"}, r"unset encoder\.device_map.*accelerate launch"),
+        ({"device": "cuda:7"}, r"not on 'cuda:7'; unset encoder\.device"),
+    ],
+)
+def test_a_place_other_than_the_processs_own_is_refused(model, place, told):
+    config = EncoderConfig(name=f"qwen3-vl:{model}", **place)
+    with pytest.raises(ConfigError, match=told):
+        Qwen3VLBackbone(from_config(config), TEN_STEPS)
+
+
 def test_recomputing_inner_states_changes_nothing_but_memory(model, learned):
     few = replace(learned, examples=learned.examples[:4])
     recipe = replace(TEN_STEPS, dropout=0.0, epochs=1)
@@ -175,6 +228,89 @@ def test_an_image_among_the_nodes_reaches_the_adapter_and_no_vision_weight(
     (tmp_path / "red.png").write_bytes(b"broken")
     with pytest.raises(EncodeError, match="red"):
         fit(backbone(model), given, None, TEN_STEPS)
+
+
+SCENES = [(20, 1.0), (90, 1.0), (160, 1.0), (230, 1.0)]
+
+
+def films(make_clip, n: int) -> Portion:
+    """Videos of four segments, one of which answers."""
+    from canopy_rag.core.preferences import decision_instances
+    from canopy_rag.core.trees import video_tree
+    from canopy_rag.core.types import Segment, VideoPayload
+    from canopy_rag.testing.encoder_contract import make_item
+
+    examples = []
+    for number in range(n):
+        clip = make_clip(f"film{number}.mp4", SCENES)
+        segments = tuple(
+            Segment(start=float(at), stop=at + 1.0, frames=(at + 0.2, at + 0.7), subtitles="")
+            for at in range(4)
+        )
+        payload = VideoPayload(
+            media=str(clip), duration_s=4.0, segments=segments, width=64, height=36
+        )
+        nodes = video_tree(segments)
+        leaf = next(node.index for node in nodes if not node.children and node.start == number)
+        item = make_item(clip.name, "video", payload, nodes, f"Film {number}")
+        examples.append(
+            Example(
+                benchmark="made",
+                question_id=f"q{number}",
+                query=f"When is it grey, number {number}?",
+                item=item,
+                instances=tuple(decision_instances(nodes, {leaf})),
+            )
+        )
+    return Portion(part="train", examples=tuple(examples), n_questions=n, n_unsplit=0)
+
+
+def test_the_frames_of_a_video_are_decoded_once_however_long_is_trained(
+    model, make_clip, monkeypatch
+):
+    from canopy_rag import media
+
+    given = films(make_clip, 3)
+    recipe = replace(TEN_STEPS, batch=1, epochs=2, dropout=0.0)
+    decoded: list[tuple[str, float]] = []
+    load = media.load_frames
+
+    def counting(name, times, root):
+        decoded.extend((name, time) for time in times)
+        return load(name, times, root)
+
+    monkeypatch.setattr(media, "load_frames", counting)
+    losses: dict[bool, list[float | None]] = {}
+    for keeps in (True, False):
+        decoded.clear()
+        options = {} if keeps else {"keep_bytes": 0}
+        tiny = Qwen3VLBackbone(Qwen3VL(str(model)), recipe, **options)
+        told = losses[keeps] = []
+        fit(tiny, given, None, recipe, on_progress=lambda now, told=told: told.append(now.loss))
+        assert len(set(decoded)) == 3 * 8
+        assert (len(decoded) == len(set(decoded))) is keeps
+    assert len(losses[True]) >= 12
+    assert losses[True] == losses[False]
+
+
+def test_a_video_that_is_broken_is_named_and_training_ends(model, make_clip):
+    given = films(make_clip, 2)
+    broken = Path(given.examples[1].item.payload.media)
+    broken.write_bytes(broken.read_bytes()[:200])
+    with pytest.raises(EncodeError, match=given.examples[1].item.id):
+        fit(backbone(model), given, None, replace(TEN_STEPS, epochs=1))
+
+
+def test_a_smaller_batch_of_tokens_makes_the_same_similarities(model, learned):
+    config = EncoderConfig(name=f"qwen3-vl:{model}", batch_tokens=1)
+    one_by_one = Qwen3VLBackbone(from_config(config), TEN_STEPS)
+    together = backbone(model)
+    for tiny in (one_by_one, together):
+        tiny.module.eval()
+    with torch.no_grad():
+        found = [tiny.similarities(learned.examples[:2]) for tiny in (one_by_one, together)]
+    for one, other in zip(*found, strict=True):
+        assert one.numpy() == pytest.approx(other.numpy(), abs=1e-5)
 
 
 def test_all_weights_are_not_trained(model):
