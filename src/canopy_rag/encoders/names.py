@@ -1,4 +1,4 @@
-"""Names of encoders: `minilm`, `minilm:base`, `qwen3-vl`, `hf:<model>`, `http:<url>#<model>`, `+<adapter>`."""
+"""Names of encoders: `minilm`, `qwen3-vl`, `hf:<model>`, `http:<url>#<model>`, `+<adapter>`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from dataclasses import dataclass
 
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 
-KNOWN = ("minilm", "minilm:base", "minilm:paper", "qwen3-vl", "hf:<model>", "http:<url>#<model>")
+KNOWN = ("minilm", "qwen3-vl", "hf:<model>", "http:<url>#<model>")
 PLAIN = ("minilm", "qwen3-vl", "hashing")
 """Names without a model in them; `hashing` is a fake for tests and the demo."""
-VARIANTS = ("base", "paper")
-"""Of `minilm`, after a colon: as it was published, without an adapter; with the adapter that has
-not seen the paper's out-of-domain benchmarks (P16)."""
 LORA = "lora:"
 """`+lora:NAME` after an `http:` encoder: the server's own name of a LoRA adapter."""
 
@@ -25,8 +22,7 @@ class EncoderName:
     model: str
     """As the fingerprint has it, without adapter and address."""
     target: str = ""
-    """What follows the scheme: the model's name for `hf`, `qwen3-vl:` and `http`, a variant of
-    `minilm`."""
+    """What follows the scheme: the model's name for `hf`, `qwen3-vl:` and `http`."""
     urls: tuple[str, ...] = ()
     """Base URLs of an `http:` encoder; several serve the same model."""
     lora: str | None = None
@@ -56,10 +52,6 @@ def parse(name: str) -> EncoderName:
     if base in PLAIN:
         return EncoderName(scheme=base, model=base, adapter=folder)
     scheme, colon, target = base.partition(":")
-    if scheme == "minilm" and target in VARIANTS:
-        if folder is not None and target != "base":
-            raise ConfigError(f"encoder {name!r}: it has an adapter already; use minilm+DIR")
-        return EncoderName(scheme=scheme, model=scheme, target=target, adapter=folder)
     if scheme not in ("hf", "qwen3-vl") or not colon:
         raise UnknownNameError("encoder", base, KNOWN)
     if not target:
