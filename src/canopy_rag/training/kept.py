@@ -82,5 +82,5 @@ def _n_bytes(frames: Mapping[float, Image.Image], readings: Mapping[int, Reading
     for reading in readings.values():
         n_bytes += int(reading.ids.nbytes + reading.kinds.nbytes)
         pictures += [*reading.images, *(frame for pair in reading.pairs for frame in pair)]
-    sizes = {id(picture): picture.width * picture.height for picture in pictures}
+    sizes: dict[int, int] = {id(picture): picture.width * picture.height for picture in pictures}
     return n_bytes + BYTES_PER_PX * sum(sizes.values())
