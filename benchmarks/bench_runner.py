@@ -98,7 +98,8 @@ def question(number: int) -> Question:
     thing = number % N_ITEMS
     return Question(
         id=f"q{number}",
-        text=f"Who made thing {thing}, asked for the {number}th time?",
+        # Digits as words: the encoder remembers words, and there are to be few of them.
+        text=f"Who made thing {thing}, asked at {' '.join(str(number))}?",
         answers=(f"Maker {thing}",),
         kind=f"kind {number % 5}",
         gold=(GoldSpan(item_id=f"thing {thing}", start=0, stop=10),),
