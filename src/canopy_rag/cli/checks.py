@@ -22,6 +22,7 @@ FEATURES = {
     "video": "videos with their subtitles",
     "ocr": "the text in pictures; without it they are found by their captions",
     "llm": "chat servers and encoders over HTTP: --llm URL",
+    "server": "the explorer page, REST and OpenAI-compatible chat: canopy serve",
     "eval": "the plots of canopy diagnose",
     "qwen": "the encoder qwen3-vl, on a GPU",
     "hf": "encoders of the hub: hf:<model>",

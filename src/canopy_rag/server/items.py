@@ -92,6 +92,7 @@ def _text(payload: TextPayload, start: int, stop: int | None) -> dict[str, Any]:
         "headings": [
             {"start": each.start, "stop": each.stop, "level": each.level, "text": each.text}
             for each in payload.headings
+            if start <= each.start < end
         ],
     }
 

@@ -27,6 +27,7 @@ COMMANDS = (
     "diagnose",
     "train",
     "mcp",
+    "serve",
 )
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +38,16 @@ def test_the_sdk_gets_a_completion(served: Any) -> None:
         trace = reply.model_extra["canopy"]
         assert trace["citations"] == [{"n": 1, "fragment": 1}]
         assert trace["evidence"]["items"]
+
+
+def test_the_example_of_the_docs_runs(served: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs/http-api.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python no-run\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    with served() as url:
+        space: dict[str, Any] = {}
+        exec(compile(code.replace("http://127.0.0.1:8377", url), "<docs>", "exec"), space)
+        space["client"].close()
+    assert "Closest to the question" in capsys.readouterr().out
 
 
 def test_the_sdk_gets_a_stream(served: Any) -> None:
