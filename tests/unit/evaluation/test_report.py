@@ -1,0 +1,92 @@
+"""Tables, figures and case studies of a run."""
+
+import csv
+import io
+import json
+from importlib import resources
+
+import pytest
+from tests.unit.evaluation.evaluations import Fixed, settings, work
+
+from canopy_rag.core.errors import ConfigError, DataError
+from canopy_rag.evaluation.folder import RunFolder
+from canopy_rag.evaluation.report import write_report
+from canopy_rag.evaluation.report.cases import choose
+from canopy_rag.evaluation.report.paper import paper_value
+from canopy_rag.evaluation.report.sheets import Sheet, cell, written
+from canopy_rag.evaluation.results import load
+from canopy_rag.evaluation.runner import Runner
+
+WHERE = {"run": "r", "reader": "m", "benchmark": "tatqa", "method": "canopy"}
+
+
+def test_ours_stands_beside_the_papers_number():
+    sheet = Sheet(number="12", title="t", columns=("method", "F1", "EM"))
+    interval = {"value": 0.75, "low": 0.7, "high": 0.8, "n": 9}
+    sheet.add(["a|b"], [cell(WHERE, "f1", interval), None])
+    assert "| a\\|b | 75.0 (paper 72.1) |  |" in sheet.markdown()
+    (row,) = csv.DictReader(io.StringIO(sheet.csv()))
+    assert (row["value"], row["low"], row["n"], row["paper"]) == ("0.75", "0.7", "9", "0.721")
+
+
+def test_a_number_that_is_not_known_is_left_empty():
+    assert str(cell({**WHERE, "benchmark": "nq"}, "f1", None)) == ""
+    assert str(cell(WHERE, "f1", None)) == "(paper 72.1)"
+    assert written("amortized_latency_s", 0.12345) == "0.123"
+
+
+def test_every_number_of_the_paper_says_where_it_stands():
+    file = resources.files("canopy_rag.evaluation.report") / "paper.json"
+    values = json.loads(file.read_text("utf-8"))["values"]
+    assert len(values) > 50
+    assert [each for each in values if not each["where"].startswith("appendix, ")] == []
+    keys = [(each["benchmark"], each["method"], each["figure"]) for each in values]
+    assert len(set(keys)) == len(keys)
+    assert paper_value("lvbench", "canopy-routed", "evidence_tokens") == 26907
+
+
+@pytest.fixture
+async def folder(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.begin(settings(), {"methods": ["vanilla", "canopy"]})
+    vanilla = Fixed(name="vanilla", right=frozenset({0, 1, 5}))
+    canopy = Fixed(name="canopy", kept=(2,), right=frozenset({0, 1, 2, 3, 4}))
+    await Runner(folder).run([work(8, vanilla), work(8, canopy)])
+    return folder
+
+
+def test_case_studies_are_gains_and_one_loss_by_rule(folder):
+    chosen = choose(load(folder))
+    assert [case.gain > 0 for case in chosen] == [True, True, False]
+    assert {case.question for case in chosen[:2]} < {"q2", "q3", "q4"}
+    assert chosen[2].question == "q5"
+
+
+def test_a_report_has_rounds_kept_sentences_and_both_answers(folder, tmp_path):
+    made = write_report([folder.path], tmp_path / "out", resamples=50)
+    page = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert "**Round 1**: Who made thing" in page
+    assert "Critic: missing; next: maker" in page
+    assert "1 of 4 | Maker" in page
+    assert "- Vanilla RAG: nobody" in page
+    assert all(path.exists() for path in made.files)
+    assert json.loads((folder / "metrics.json").read_text()) == made.metrics[0]
+
+
+def test_the_same_run_gives_the_same_report(folder, tmp_path):
+    for name in ("one", "two"):
+        write_report([folder.path], tmp_path / name, resamples=50)
+    for path in (tmp_path / "one").rglob("*.*"):
+        other = tmp_path / "two" / path.relative_to(tmp_path / "one")
+        assert path.read_bytes() == other.read_bytes()
+
+
+def test_two_runs_of_one_name_and_a_run_without_answers_are_errors(folder, tmp_path):
+    with pytest.raises(ConfigError, match="one name"):
+        write_report([folder.path, folder.path], tmp_path)
+    empty = RunFolder(tmp_path / "empty")
+    empty.path.mkdir()
+    empty.begin(settings(), {"methods": ["canopy"]})
+    with pytest.raises(DataError, match="no answer yet"):
+        write_report([empty.path], tmp_path)
