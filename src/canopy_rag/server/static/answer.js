@@ -2,7 +2,7 @@
 // Nothing else of Markdown is shown: no links, no pictures, so a document cannot call home.
 
 import { $, h, put } from "./dom.js";
-import { excerpt, place } from "./places.js";
+import { near, place } from "./places.js";
 import { S } from "./strings.js";
 
 const CITATION = /[[［【]\^?(\d{1,6}(?:\s*(?:,|;|、|，|-|–|—|and)\s*\d{1,6})*)\s*[\]］】]/g;
@@ -74,11 +74,13 @@ export function answerView(go) {
   let spoken = 0;
   let text = "";
   let seen = new Set();
+  const claims = new Map(); // fragment -> the words before its first citation
 
-  function citation(n) {
+  function citation(n, claim) {
     const fragment = fragments.get(meaning.get(n) ?? n);
     if (!fragment) return h("span", { class: "cite unknown", title: S.unknownCitation(n) }, String(n));
     const first = !seen.has(fragment.n);
+    if (first) claims.set(fragment.n, claim);
     seen.add(fragment.n);
     return h("a", {
       class: "cite", href: `#fragment-${fragment.n}`, id: first ? `cite-${fragment.n}` : null, "data-cite": fragment.n,
@@ -96,7 +98,7 @@ export function answerView(go) {
       const mark = /^[.,;:!?…]*/.exec(words.slice(at))[0];
       at += mark.length;
       out.push(inline(said.slice(0, said.length - word.length)),
-        h("span", { class: "glued" }, word, h("span", { class: "cites" }, numbers(match[1]).map(citation)), mark));
+        h("span", { class: "glued" }, word, h("span", { class: "cites" }, numbers(match[1]).map((n) => citation(n, words.slice(0, match.index).slice(-220)))), mark));
     }
     out.push(inline(words.slice(at)));
     return out;
@@ -153,18 +155,19 @@ export function answerView(go) {
       if (!quiet) speak(true);
     },
     text: () => text,
+    claim: (n) => claims.get(n) || "",
   };
 }
 
 /** Return the list of cited fragments in their own words. */
-export function citedList(citations, evidence, go) {
+export function citedList(citations, evidence, go, claim = () => "") {
   const of = new Map(evidence.items.flatMap((item) => item.fragments.map((each) => [each.n, { ...each, title: item.title, modality: item.modality }])));
   const shown = [...new Set(citations.map((each) => each.fragment))].map((n) => of.get(n)).filter(Boolean);
   return h("ol", { class: "cited-list" }, shown.map((each) => h("li", null, h("a", {
     href: `#fragment-${each.n}`, on: { click: (event) => { event.preventDefault(); go(each.n); } },
   }, h("span", { class: "n" }, String(each.n)),
   h("span", { class: "from" }, h("bdi", null, each.title || each.source.uri), place(each) ? h("span", { class: "at" }, place(each)) : null),
-  each.text ? h("q", { dir: "auto" }, excerpt(each.text)) : null))));
+  each.text ? h("q", { dir: "auto" }, near(each.text, claim(each.n))) : null))));
 }
 
 /** Show a fragment's words beside its citation while it is pointed at or in focus. */
@@ -187,7 +190,7 @@ export function peeks(root, find) {
     now = link;
     const { fragment, item } = found;
     put(box, h("p", { class: "from" }, h("bdi", null, item.title), place(fragment) ? h("span", { class: "at" }, place(fragment)) : null),
-      fragment.text ? h("p", { dir: "auto", class: "words" }, excerpt(fragment.text, 260)) : h("p", { class: "faint" }, S.modality[item.modality]));
+      fragment.text ? h("p", { dir: "auto", class: "words" }, near(fragment.text, found.claim, 260)) : h("p", { class: "faint" }, S.modality[item.modality]));
     box.hidden = false;
     const at = link.getBoundingClientRect();
     const { width, height } = box.getBoundingClientRect();

@@ -46,13 +46,14 @@ export function itemCard(entry, page) {
   }, String(n));
   const body = h("div", { class: "item-body" });
   const band = h("div", { class: "item-strip" });
+  const entire = entry.n_leaves > 1 && entry.n_leaves_kept === entry.n_leaves;
   const facts = [
     S.kept(entry.n_leaves_kept, entry.n_leaves, entry.modality),
     entry.modality !== "image" && S.why[entry.why],
     S.similarity(entry.similarity),
     page.rounds > 1 ? S.inRound(entry.round) : null,
   ].filter(Boolean);
-  const element = h("article", { class: `item of-${entry.modality}`, id: name, "aria-labelledby": `${name}-title`, tabindex: "-1" },
+  const element = h("article", { class: `item of-${entry.modality}${entire ? " entire" : ""}`, id: name, "aria-labelledby": `${name}-title`, tabindex: "-1" },
     h("header", null,
       h("span", { class: "kind", title: S.modality[entry.modality] }, icon(entry.modality), h("span", { class: "hidden" }, `${S.modality[entry.modality]}: `)),
       h("h3", { id: `${name}-title` }, h("bdi", null, entry.title || uriOf(entry))),

@@ -41,7 +41,7 @@ const answer = answerView(go);
 peeks(main, (n) => {
   for (const card of cards) {
     const fragment = card.entry.fragments.find((each) => each.n === n);
-    if (fragment) return { fragment, item: card.entry };
+    if (fragment) return { fragment, item: card.entry, claim: answer.claim(n) };
   }
   return null;
 });
@@ -248,7 +248,7 @@ function showAnswer(told, request, quiet) {
   answer.finish(told, quiet);
   for (const each of told.citations) cited.add(each.fragment);
   markCited();
-  put(place.cited, told.citations.length ? [h("h2", null, S.cited), citedList(told.citations, told.evidence, go)] : "");
+  put(place.cited, told.citations.length ? [h("h2", null, S.cited), citedList(told.citations, told.evidence, go, answer.claim)] : "");
   put(place.measures, told.evidence.items.length ? tokensView(told.evidence) : "", timeView(told.usage) || "");
   put(place.rounds, roundsView(told.rounds, told.stop, told.evidence));
 }

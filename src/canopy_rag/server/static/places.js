@@ -38,6 +38,18 @@ export function excerpt(text, most = 140) {
   return `${cut.slice(0, space > most * 0.6 ? space : most)}…`;
 }
 
+const wordsOf = (text) => new Set(text.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) || []);
+
+/** Return of a fragment's sentences or rows the one that says most of what a claim says. */
+export function near(text, claim, most = 180) {
+  if (!claim || text.length <= most) return excerpt(text, most);
+  const said = wordsOf(claim);
+  const parts = text.split(/\n+|(?<=[.!?])\s+/).filter((part) => part.trim());
+  const share = (part) => [...wordsOf(part)].filter((word) => said.has(word)).length;
+  const best = parts.reduce((one, other) => (share(other) > share(one) ? other : one), parts[0]);
+  return `${best === parts[0] ? "" : "… "}${excerpt(best, most)}`;
+}
+
 /** Return a function from a Python offset (code points) to one of JavaScript (UTF-16 units). */
 export function offsets(text) {
   if (!/[\ud800-\udbff]/.test(text)) return (at) => Math.min(at, text.length);

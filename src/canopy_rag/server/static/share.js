@@ -50,7 +50,7 @@ export function markdown(result) {
     out.push(`## ${S.markdown.rounds}`, "");
     for (const round of result.rounds) {
       const next = round.verdict && !round.verdict.sufficient ? ` → ${escaped(oneLine(round.verdict.follow_up))}` : "";
-      out.push(`${round.number}. ${escaped(oneLine(round.query))} (${S.roundNew(round.hits.length, round.n_new)})${next}`);
+      out.push(`${round.number}. ${escaped(oneLine(round.query))} (${S.roundFound(round.hits.length, round.n_new, round.hits.filter((hit) => hit.held).length)})${next}`);
     }
     out.push("");
   }

@@ -97,8 +97,8 @@ export const S = {
 
   rounds: "Rounds",
   round: (n) => `Round ${n}`,
-  roundNew: (hits, fresh) =>
-    hits === fresh ? `${one(hits, "item")}, all new` : `${one(hits, "item")}, ${number.format(fresh)} new, ${number.format(hits - fresh)} already held`,
+  roundFound: (hits, fresh, held) =>
+    [`${one(hits, "item")} found`, `${number.format(fresh)} new in the evidence`, held ? `${number.format(held)} held already` : ""].filter(Boolean).join(", "),
   roundKept: (n) => `${one(n, "fragment")} kept`,
   routed: (kinds) => `in ${kinds.join(", ")} only`,
   sufficient: "The critic: enough to answer.",

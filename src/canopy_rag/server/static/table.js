@@ -47,7 +47,7 @@ export function tableView(item, fragments, marker, cited, { keptOnly = false } =
   const body = h("tbody");
   const wide = sizes.reduce((sum, size) => sum + size, 0);
   const table = h("table", {
-    css: { width: `max(100%, calc(${wide}ch + ${sizes.length * 1.6}rem + 78px))` },
+    css: { width: `max(100%, calc(${wide}ch + ${sizes.length * 1.6}rem + 96px))` },
     "aria-rowcount": rows.length + (header.length ? 1 : 0), "aria-colcount": sizes.length + 1 },
     h("caption", { class: "hidden" }, `${S.tableLabel(item.title)}. ${S.openRow}`),
     h("colgroup", null, h("col", { class: "number" }), sizes.map((size, at) => h("col", at < sizes.length - 1 ? { css: { width: `calc(${size}ch + 1.6rem)` } } : null))),

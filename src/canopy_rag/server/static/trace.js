@@ -23,7 +23,7 @@ export function timeView(usage) {
   const total = stages.reduce((sum, [, value]) => sum + value, 0);
   return h("div", { class: "measure" },
     h("p", null, h("strong", null, S.seconds(total)), h("span", { class: "faint" }, ` · ${S.llmCalls(usage)}`)),
-    h("div", { class: "stages", "aria-hidden": "true" }, stages.map(([, value], at) => h("i", { class: SHADES[at % SHADES.length], css: { "flex-grow": String(value) } }))),
+    h("div", { class: "stages", "aria-hidden": "true" }, stages.map(([, value], at) => h("i", { class: SHADES[at % SHADES.length], css: { "flex-grow": String((1000 * value) / total) } }))),
     h("ul", { class: "legend" }, stages.map(([name, value], at) => h("li", null,
       h("i", { class: SHADES[at % SHADES.length], "aria-hidden": "true" }), `${S.stages[name] || name} `, h("span", { class: "value" }, S.seconds(value))))));
 }
@@ -37,7 +37,7 @@ export function roundsView(rounds, stop, evidence) {
     return h("li", null,
       h("p", { class: "round-name" }, S.round(round.number), round.routed.length ? h("span", { class: "faint" }, ` ${S.routed(round.routed)}`) : null),
       h("p", { class: "round-query", dir: "auto" }, round.query),
-      h("p", { class: "facts" }, h("span", null, S.roundNew(round.hits.length, round.n_new)), kept.has(round.number) ? h("span", null, S.roundKept(kept.get(round.number))) : null),
+      h("p", { class: "facts" }, h("span", null, S.roundFound(round.hits.length, round.n_new, round.hits.filter((hit) => hit.held).length)), kept.has(round.number) ? h("span", null, S.roundKept(kept.get(round.number))) : null),
       verdict
         ? verdict.sufficient
           ? h("p", { class: "verdict good" }, S.sufficient)

@@ -83,7 +83,7 @@ export function videoView(item, fragments, marker, cited) {
     element: h("div", { class: "video" }, video, gone,
       line,
       h("p", { class: "ends", "aria-hidden": "true" }, h("span", null, clock(start)), h("span", null, clock(stop))),
-      h("label", { class: "check" }, only, S.playKept),
+      leaves.every(keptBy) ? null : h("label", { class: "check" }, only, S.playKept),
       item.video.caption ? h("p", { class: "caption", dir: "auto" }, item.video.caption) : null,
       h("h4", { class: "hidden" }, S.transcript), list),
     reveal: (n) => {
