@@ -38,11 +38,11 @@ def run(mode: str, data: Path) -> None:
         load_task(benchmark(name), data / name, splitter, part="test", max_items=MAX_ITEMS)
         for name in BENCHMARKS
     ]
-    model = encoder("minilm", mode=mode)
+    model = encoder("minilm:base", mode=mode)
     diagnosis = diagnose(tasks, model, k=10)
     body = {
         "what": "diagnosis of the frozen encoder on the test parts of the samples",
-        "encoder": "minilm",
+        "encoder": "minilm:base",
         "mode": mode,
         "fingerprint": model.fingerprint.revision,
         "k": 10,

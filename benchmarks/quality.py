@@ -211,6 +211,23 @@ def left_out(
     }
 
 
+def inside(data: Data, name: str, part: Part, processes: int) -> dict[str, Any]:
+    """Return how an encoder decides inside gold items, the only ones that it reads."""
+    wanted = {
+        span.item_id
+        for benchmark in BENCHMARKS
+        for each in data.questions[part, benchmark]
+        for span in each.gold
+    }
+    rows = [row for row, item in enumerate(data.items) if item.id in wanted]
+    with data.timed("encode"):
+        subject = Subject.of(data, name, rows, processes)
+    found = judged(data, subject, "hard", part, BENCHMARKS)
+    sizes = Sizes(named_encoder(name).count_tokens)
+    measured = measure(found, rivals(fixed_thresholds(found)), sizes)
+    return {**fingerprint(name), "decisions": marks.decision_accuracy(measured)}
+
+
 def fingerprint(name: str) -> dict[str, str]:
     """Return what identifies an encoder; never the folder of an adapter."""
     found = named_encoder(name).fingerprint
@@ -230,11 +247,11 @@ def tell(body: dict[str, Any]) -> None:
         value, low, high = (100 * interval[key] for key in ("value", "low", "high"))
         return f"{value:5.1f} ({low:5.1f} to {high:5.1f})"
 
-    for label, own in body["encoders"].items():
+    for label, own in (body["encoders"] | body["inside"]).items():
         print(f"\n{label}: decisions")
         for scope, each in own["decisions"].items():
             print(f"  {scope:18} {points(each)} of {each['n_decisions']}")
-        for pool, scopes in own["pools"].items():
+        for pool, scopes in own.get("pools", {}).items():
             print(f"{label}, {pool}: recall, tokens, share, of retrieved, less the envelope's")
             for scope, each in scopes.items():
                 rule, rival = each["rules"]["set"], each["rivals"]["set"]["envelope"]
@@ -265,6 +282,9 @@ def main() -> None:
         "--encoder", action="append", help="NAME or LABEL=NAME, several times; default: minilm"
     )
     parser.add_argument("--part", choices=("validation", "test"), default="validation")
+    parser.add_argument(
+        "--inside", action="append", default=[], help="LABEL=NAME, for decisions alone"
+    )
     parser.add_argument("--loo", action="append", default=[], help="BENCHMARK=ADAPTER-FOLDER")
     parser.add_argument("--loo-pool", choices=POOLS, default="easy")
     parser.add_argument("--processes", type=int, default=2, help="that encode side by side")
@@ -292,6 +312,7 @@ def main() -> None:
         "reference": next(iter(encoders)),
         "default": list(encoders)[-1],
         "encoders": {},
+        "inside": {},
         "against_reference": {},
         "left_out": {},
     }
@@ -307,6 +328,9 @@ def main() -> None:
             body["against_reference"][label] = compared(
                 data, measured, reference, part, POOLS, tuple(marks.SCOPES)
             )
+    for label, name in map(pair, options.inside):
+        print(f"== {label}, inside gold items", flush=True)
+        body["inside"][label] = inside(data, name, part, options.processes)
     for place in options.loo:
         print(f"== without {place.partition('=')[0]}", flush=True)
         body["left_out"][pair(place)[0]] = left_out(data, place, reference, parts, options)

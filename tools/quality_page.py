@@ -76,7 +76,7 @@ def plots(assets: Path = ASSETS) -> list[Path]:
         )
         for pool in ("hard", "easy")
     ]
-    return [*drawn, plot_decisions(encoders, assets / "quality-decisions.png", DECISIONS)]
+    return [*drawn, plot_decisions(_deciding(body), assets / "quality-decisions.png", DECISIONS)]
 
 
 def _measured(body: Body) -> str:
@@ -92,17 +92,22 @@ def _measured(body: Body) -> str:
     )
 
 
+def _deciding(body: Body) -> Body:
+    """Return the encoders whose decisions were judged, by label."""
+    return {**body["encoders"], **body.get("inside", {})}
+
+
 def _decisions(body: Body) -> str:
     rows = []
     for scope in DECISIONS:
-        own = [each["decisions"].get(scope) for each in body["encoders"].values()]
+        own = [each["decisions"].get(scope) for each in _deciding(body).values()]
         first = next((each for each in own if each), None)
         if first is None:
             continue
         paper = PAPER_TUNED.get(scope, PAPER_TUNED_TABLES if scope == "tables" else None)
         cells = [_share(each) if each else "-" for each in own]
         rows.append([scope, f"{first['n_decisions']:,}", *cells, f"{paper}" if paper else ""])
-    head = ["", "decisions", *(f"`{label}` %" for label in body["encoders"])]
+    head = ["", "decisions", *(f"`{label}` %" for label in _deciding(body))]
     note = (
         "The paper's column is its tuned 2B encoder on its own questions and trees; ours are "
         "other instances, so the two are neighbours, not a comparison on one sample."

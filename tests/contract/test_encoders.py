@@ -35,7 +35,7 @@ class TestHashingEncoder(EncoderContract):
 @needs_weights
 class TestMiniLM(EncoderContract):
     def make(self, mode: Mode) -> Encoder:
-        return encoder("minilm", mode=mode)
+        return encoder("minilm:base", mode=mode)
 
 
 class WithFolders:
@@ -61,7 +61,7 @@ class TestMiniLMWithALoRA(WithFolders, EncoderContract):
 
     def make(self, mode: Mode) -> Encoder:
         folder = self.folder(mode)
-        write_manifest(folder, encoder("minilm", mode=mode), kind="lora")
+        write_manifest(folder, encoder("minilm:base", mode=mode), kind="lora")
         write_small_lora(folder)
         return encoder(f"minilm+{folder}")
 
@@ -86,7 +86,7 @@ class TestMiniLMWithAMap(Mapped, EncoderContract):
     one_encoding = False
 
     def make(self, mode: Mode) -> Encoder:
-        return self.mapped("minilm", mode)
+        return self.mapped("minilm:base", mode)
 
 
 @pytest.fixture(scope="module")

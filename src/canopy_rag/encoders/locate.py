@@ -32,6 +32,9 @@ FOLDER = Path(__file__).parent / "weights"
 GRAPH = FOLDER / "minilm-graph.onnx"
 TOKENIZER = FOLDER / "minilm-tokenizer.json"
 PACKED = FOLDER / "minilm-int8.safetensors"
+ADAPTERS = {"": FOLDER / "minilm-adapter", "paper": FOLDER / "minilm-adapter-paper"}
+"""The adapters that come with canopy, by the variant of `minilm` that has them; made by
+`tools/train_minilm.py`."""
 PACKED_SHA256 = "9a4eae2b8a24450240066d4f062f290b8dc76cae9218c1513d9425d3b712dd56"
 TOKENIZER_SHA256 = "5fd1c882abbd30517dced455a2c9768945ec726b96727927e4959348d9de550b"
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -82,14 +83,16 @@ class MiniLM:
         self._files = EmbeddedModel() if weights is None else FolderModel(Path(weights))
         self._retrieval = self._nodes = TokenModel(self._files, threads)
         self._adapter = None
-        self._lexicon: Lexicon | None = None
         if adapter is not None:
             check_base(adapter, self.fingerprint)
-            self._lexicon = load_lexicon(adapter)
             self._adapter = adapter
             self._nodes = TokenModel(_Tuned(self._retrieval, self._files, adapter), threads)
             if adapter.retrieves:
                 self._retrieval = self._nodes
+
+    @cached_property
+    def _lexicon(self) -> Lexicon | None:
+        return None if self._adapter is None else load_lexicon(self._adapter)
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -1,4 +1,8 @@
-"""Names of encoders: `minilm`, `qwen3-vl`, `hf:<model>`, `http:<url>#<model>`, `+<adapter>`."""
+"""Names of encoders: `minilm`, `qwen3-vl`, `hf:<model>`, `http:<url>#<model>`, `+<adapter>`.
+
+`minilm` has the adapter that comes with the package, `minilm:base` has none, `minilm:paper` has the
+one that was trained by the paper's objective. `+DIR` takes the place of the package's.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,12 @@ from dataclasses import dataclass
 
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 
-KNOWN = ("minilm", "qwen3-vl", "hf:<model>", "http:<url>#<model>")
+KNOWN = ("minilm", "minilm:base", "minilm:paper", "qwen3-vl", "hf:<model>", "http:<url>#<model>")
 PLAIN = ("minilm", "qwen3-vl", "hashing")
 """Names without a model in them; `hashing` is a fake for tests and the demo."""
+VARIANTS = ("base", "paper")
+"""Of `minilm`, after a colon: as it was published, without an adapter; with the adapter that has
+not seen the paper's out-of-domain benchmarks (P16)."""
 LORA = "lora:"
 """`+lora:NAME` after an `http:` encoder: the server's own name of a LoRA adapter."""
 
@@ -22,7 +29,8 @@ class EncoderName:
     model: str
     """As the fingerprint has it, without adapter and address."""
     target: str = ""
-    """What follows the scheme: the model's name for `hf`, `qwen3-vl:` and `http`."""
+    """What follows the scheme: the model's name for `hf`, `qwen3-vl:` and `http`, a variant of
+    `minilm`."""
     urls: tuple[str, ...] = ()
     """Base URLs of an `http:` encoder; several serve the same model."""
     lora: str | None = None
@@ -52,6 +60,10 @@ def parse(name: str) -> EncoderName:
     if base in PLAIN:
         return EncoderName(scheme=base, model=base, adapter=folder)
     scheme, colon, target = base.partition(":")
+    if scheme == "minilm" and target in VARIANTS:
+        if folder is not None and target != "base":
+            raise ConfigError(f"encoder {name!r}: it has an adapter already; use minilm+DIR")
+        return EncoderName(scheme=scheme, model=scheme, target=target, adapter=folder)
     if scheme not in ("hf", "qwen3-vl") or not colon:
         raise UnknownNameError("encoder", base, KNOWN)
     if not target:

@@ -12,6 +12,7 @@ from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.core.protocols import Encoder, MediaPlace
 from canopy_rag.encoders.adapters import Adapter, read_adapter
 from canopy_rag.encoders.checkpoint import DIM
+from canopy_rag.encoders.locate import ADAPTERS
 from canopy_rag.encoders.mapped import MappedEncoder
 from canopy_rag.encoders.minilm import MiniLM
 from canopy_rag.encoders.names import KNOWN, EncoderName, parse
@@ -81,7 +82,7 @@ def from_config(
     lora = adapter if adapter is not None and adapter.kind == "lora" else None
     built: Encoder
     if named.scheme == "minilm":
-        built = _minilm(config, mode, lora)
+        built = _minilm(named, config, mode, adapter)
     elif named.scheme == "http":
         built = _http(named, config, lora, _Seams(place=place, dim=dim, api_key=api_key))
     elif named.scheme == "qwen3-vl":
@@ -103,14 +104,35 @@ class _Seams:
 
 
 def _minilm(
-    config: EncoderConfig, mode: Literal["late", "node"] | None, lora: Adapter | None
+    named: EncoderName,
+    config: EncoderConfig,
+    mode: Literal["late", "node"] | None,
+    adapter: Adapter | None,
 ) -> Encoder:
     if config.instruction:
         raise ConfigError("encoder 'minilm' takes no instruction; unset encoder.instruction")
     if config.dim not in (None, DIM):
         raise ConfigError(f"encoder 'minilm' has {DIM} dimensions; unset encoder.dim")
     weights = None if config.weights is None else Path(config.weights)
+    lora = adapter if adapter is not None and adapter.kind == "lora" else None
+    # A map may stand on the encoder as it is used by default, whose revision names an adapter.
+    if adapter is None or (lora is None and "+" in adapter.base_revision):
+        lora = _of_package(named, config, mode)
     return MiniLM(mode=mode or "late", weights=weights, threads=config.threads, adapter=lora)
+
+
+def _of_package(
+    named: EncoderName, config: EncoderConfig, mode: Literal["late", "node"] | None
+) -> Adapter | None:
+    """Return the adapter that comes with the package, for the weights that come with it."""
+    if named.target == "base" or config.weights is not None:
+        return None
+    if mode == "node":
+        raise ConfigError(
+            f"encoder {config.name!r}: its adapter pools nodes late; for mode 'node' use "
+            "minilm:base, which has none"
+        )
+    return read_adapter(ADAPTERS[named.target])
 
 
 def _http(

@@ -133,6 +133,11 @@ def build_trainable(config: EncoderConfig, recipe: Recipe) -> Trainable:
     raise _not_trainable(config.name)
 
 
+def _base(config: EncoderConfig) -> EncoderConfig:
+    """Return the settings of the encoder without the adapter that may come with it."""
+    return replace(config, name="minilm:base") if config.name == "minilm" else config
+
+
 def _check_trainable(config: EncoderConfig, recipe: Recipe) -> None:
     scheme = parse(config.name).scheme
     if scheme not in TRAINABLE:
@@ -181,7 +186,7 @@ def _train_model(
     likeness = None
     if job.recipe.neighbours > 1:
         note("reading the gold items with the frozen encoder: like ones share a batch")
-        likeness = frozen_likeness(learned.examples, factory.build_encoder(job.encoder))
+        likeness = frozen_likeness(learned.examples, factory.build_encoder(_base(job.encoder)))
     fitted = fit(
         trainable,
         learned,

@@ -15,13 +15,13 @@ from canopy_rag.encoders.registry import BUDGETS, from_config
 
 
 def test_minilm_is_made_without_looking_at_any_file(tmp_path: Path) -> None:
-    made = encoder("minilm", mode="node", weights=tmp_path / "nowhere")
+    made = encoder("minilm:base", mode="node", weights=tmp_path / "nowhere")
     assert made.media == frozenset()
     assert made.languages == {"en"}
 
 
 def test_the_fingerprint_of_the_embedded_model_needs_no_file() -> None:
-    found = encoder("minilm", mode="node").fingerprint
+    found = encoder("minilm:base", mode="node").fingerprint
     assert (found.model, found.mode, found.instruction, found.dim) == ("minilm", "node", "", 384)
     assert found.revision
 
