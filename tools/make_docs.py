@@ -2,7 +2,8 @@
 
 The command line's help goes to `docs/cli.md`, the settings to the table of
 `docs/configuration.md`, the committed results of the benchmarks to `docs/benchmarks.md` and
-`docs/diagnosis.md`, the docstrings of the methods to `docs/methods.md`.
+`docs/diagnosis.md`, the docstrings of the methods to `docs/methods.md`, and what the
+server takes to `docs/http-fields.md`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import benchmark_tables
 import diagnosis_page
+import http_page
 import methods_page
 import quality_page
 import typer
@@ -41,6 +43,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/diagnosis.md": filled("diagnosis", diagnosis_page.tables(RESULTS)),
         ROOT / "docs/quality.md": filled("quality", quality_page.tables(RESULTS)),
         ROOT / "docs/methods.md": methods_page.page(field_texts),
+        ROOT / "docs/http-fields.md": http_page.page(),
     }
 
 

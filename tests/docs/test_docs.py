@@ -25,14 +25,20 @@ def relative(path: Path) -> str:
 def blocks(language: str, *, without: str = "no-run") -> list[Any]:
     """Return the code of the pages' blocks; one marked `no-run` needs what a test has not.
 
-    One marked `needs=MODULE` is skipped where that module is not installed.
+    One marked `needs=MODULE` is skipped where that module is not installed. Python on a page that
+    is a session runs there, in `test_pages.py`.
     """
     return [
         pytest.param(match[3], id=f"{relative(page)}-{number}", marks=needs(match[2]))
         for page in PAGES
+        if language != "python" or not is_session(page) or not without
         for number, match in enumerate(BLOCK.finditer(page.read_text("utf-8")), 1)
         if match[1] == language and without not in match[2].split()
     ]
+
+
+def is_session(page: Path) -> bool:
+    return re.search(r"^```console$", page.read_text("utf-8"), re.MULTILINE) is not None
 
 
 def needs(marks: str) -> list[pytest.MarkDecorator]:
