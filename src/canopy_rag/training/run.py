@@ -175,24 +175,14 @@ def _train_model(
     require_examples(learned)
     config = job.recipe.to_dict()
     data = _data(learned, judged)
-    checkpoint = Checkpoint(
-        job.out, digest(config, dict(trainable.base), trainable.mode, data, learned.counts())
-    )
-    if job.fresh:
-        checkpoint.remove()
-    saved = checkpoint.load()
-    if saved is not None:
-        note(f"going on after step {saved['step']:,}")
-    likeness = None
-    if job.recipe.neighbours > 1:
-        note("reading the gold items with the frozen encoder: like ones share a batch")
-        likeness = frozen_likeness(learned.examples, factory.build_encoder(_base(job.encoder)))
+    place = digest(config, dict(trainable.base), trainable.mode, data, learned.counts())
+    checkpoint = _checkpoint(job, place, note)
     fitted = fit(
         trainable,
         learned,
         judged,
         job.recipe,
-        likeness=likeness,
+        likeness=_likeness(job, learned, note),
         checkpoint=checkpoint,
         on_progress=on_progress,
     )
@@ -213,6 +203,24 @@ def _train_model(
         write_folder(job.out, name, body, trainable.write)
         checkpoint.remove()
     return body
+
+
+def _checkpoint(job: Job, what: str, note: Note) -> Checkpoint:
+    """Return where the run is saved; `what` tells one run from another of the same place."""
+    checkpoint = Checkpoint(job.out, what)
+    if job.fresh:
+        checkpoint.remove()
+    saved = checkpoint.load()
+    if saved is not None:
+        note(f"going on after step {saved['step']:,}")
+    return checkpoint
+
+
+def _likeness(job: Job, learned: Portion, note: Note) -> Likeness | None:
+    if job.recipe.neighbours == 1:
+        return None
+    note("reading the gold items with the frozen encoder: like ones share a batch")
+    return frozen_likeness(learned.examples, factory.build_encoder(_base(job.encoder)))
 
 
 def frozen_likeness(examples: Sequence[Example], encoder: Encoder) -> Likeness:
