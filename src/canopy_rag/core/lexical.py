@@ -64,10 +64,15 @@ def coverage(
     return np.asarray(np.bincount(pairs // len(terms.ids), gained, n_leaves), np.float64)
 
 
-def node_coverage(nodes: Sequence[Node], leaf_values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the mean over each node's leaves, `(n_nodes,)`, node order."""
+def node_coverage(nodes: Sequence[Node], values: Sequence[float]) -> NDArray[np.float32]:
+    """Return the mean over each node's leaves, `(n_nodes,)`, node order.
+
+    Args:
+        nodes: A tree in preorder.
+        values: Of its leaves, in order.
+    """
     begins, ends = leaf_borders(nodes)
-    values = leaf_values.tolist()
+    # Lists: a tree is small, and each step of an array costs more than all of its sums.
     running = [0.0, *accumulate(values)]
     return np.array(
         [
@@ -99,13 +104,26 @@ def node_similarities(
     cosines = similarities_of_all(items, query.vector)
     if query.terms is None:
         return cosines
-    return [
-        cosine + node_coverage(nodes, _of_leaves(vectors, query.terms))
-        for (nodes, vectors), cosine in zip(items, cosines, strict=True)
-    ]
+    tokens, sizes = _leaf_tokens(items)
+    values = coverage(tokens, sizes, query.terms).tolist()
+    place = 0
+    for number, (nodes, vectors) in enumerate(items):
+        stop = place + len(vectors.rows) - 1
+        cosines[number] = cosines[number] + node_coverage(nodes, values[place:stop])
+        place = stop
+    return cosines
 
 
-def _of_leaves(vectors: NodeVectors, terms: Terms) -> NDArray[np.float64]:
-    if vectors.tokens is None or vectors.weights is None:
-        raise ValueError("the query has lexical terms, but no tokens are stored with the nodes")
-    return coverage(vectors.tokens, vectors.weights[:-1].astype(np.int64), terms)
+def _leaf_tokens(
+    items: Sequence[tuple[Sequence[Node], NodeVectors]],
+) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Return the tokens of all items' leaves, and how many each leaf has."""
+    if not items:
+        return np.zeros(0, np.uint16), np.zeros(0, np.int64)
+    tokens, sizes = [], []
+    for _, vectors in items:
+        if vectors.tokens is None or vectors.weights is None:
+            raise ValueError("the query has lexical terms, but no tokens are stored with the nodes")
+        tokens.append(vectors.tokens)
+        sizes.append(vectors.weights[:-1])
+    return np.concatenate(tokens), np.concatenate(sizes).astype(np.int64)

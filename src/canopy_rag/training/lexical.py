@@ -98,7 +98,7 @@ class LexicalTerm:
         if terms is None:
             terms = question_terms(self._ids(query, self._max_query), self._idf, 1.0)
             self._terms[query] = terms
-        return node_coverage(item.nodes, coverage(*self._leaves(item), terms))
+        return node_coverage(item.nodes, coverage(*self._leaves(item), terms).tolist())
 
     def add(self, cosines: Any, coverages: NDArray[np.float32]) -> Any:
         """Return cosines with the term added, with gradients for the weight."""

@@ -50,7 +50,7 @@ def test_coverage_equals_a_slow_reference(own: list[list[int]], question: list[i
 def test_a_node_covers_the_mean_of_its_leaves(own: list[list[int]]) -> None:
     nodes = table_tree(len(own))
     values = np.arange(len(own), dtype=np.float64) ** 2
-    found = node_coverage(nodes, values)
+    found = node_coverage(nodes, values.tolist())
     by_node = dict(zip(leaves(nodes), values, strict=True))
     for node in nodes:
         expected = np.mean([by_node[leaf] for leaf in leaves(nodes, node.index)])
@@ -77,9 +77,19 @@ def test_similarity_is_cosine_plus_coverage_and_cosine_alone_without_terms() -> 
     (both,) = node_similarities([(nodes, vectors)], NodeQuery(query, terms))
     assert both.dtype == np.float32
     tokens = np.array([1, 2, 3, 4, 5, 6])
-    gain = node_coverage(nodes, coverage(tokens, [2, 1, 3], terms))
+    gain = node_coverage(nodes, coverage(tokens, [2, 1, 3], terms).tolist())
     assert both == pytest.approx(cosine + gain)
     assert gain.max() > 0
+
+
+def test_a_value_does_not_depend_on_which_items_stand_beside_it() -> None:
+    many = [[[1, 2], [3]], [[4], [4], [4]], [[5, 6, 7]], [[2], [8, 2]]]
+    items = [(table_tree(len(own)), vectors_of(own)) for own in many]
+    query = NodeQuery(np.array([0, 1, 0, 0], np.float32), question_terms([2, 4, 7], IDF, 0.5))
+    together = node_similarities(items, query)
+    for item, values in zip(items, together, strict=True):
+        assert node_similarities([item], query)[0].tolist() == values.tolist()
+    assert node_similarities([], query) == []
 
 
 def test_terms_without_stored_tokens_are_refused() -> None:
