@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-LIMIT_MS = 15_000
+LIMIT_MS = 60_000
 
 
 def find_chromium() -> str | None:
@@ -29,6 +29,7 @@ def browser() -> Iterator[Browser]:
     sync_api = pytest.importorskip(
         "playwright.sync_api", reason="playwright drives the browser tests; extra dev brings it"
     )
+    sync_api.expect.set_options(timeout=LIMIT_MS)
     path = find_chromium()
     if path is None:
         pytest.skip("no Chromium found; install Debian's `chromium` or set CANOPY_CHROMIUM")

@@ -94,7 +94,7 @@ def test_rounds_tokens_and_time_tell_how_it_was_found(page: Page, stage: Stage) 
     rounds = how.locator(".rounds > li")
     expect(rounds).to_have_count(2)
     expect(rounds.nth(0)).to_contain_text(props.FOLLOW_UP)
-    expect(rounds.nth(1)).to_contain_text("7 items, 1 new, 6 already held")
+    expect(rounds.nth(1)).to_contain_text("7 items found, 1 new in the evidence, 7 held already")
     expect(rounds.nth(1)).to_contain_text("Degraded, critic: the reply had to be repaired")
 
 

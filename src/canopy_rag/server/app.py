@@ -12,7 +12,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from canopy_rag import __version__
@@ -37,7 +36,7 @@ from canopy_rag.server.hosts import check_bind
 from canopy_rag.server.keys import Key, Sessions
 from canopy_rag.server.mcp import McpMount, mcp_mount
 from canopy_rag.server.metrics import Metrics
-from canopy_rag.server.pages import STATIC
+from canopy_rag.server.pages import STATIC, PageFiles
 from canopy_rag.server.replies import error_reply, note
 from canopy_rag.server.service import MAX_HEAVY, Service
 from canopy_rag.server.uploads import Uploads
@@ -86,7 +85,7 @@ def create_app(
     ):
         app.include_router(module.router)
     app.router.routes.extend(mount.routes)
-    app.mount("/static", StaticFiles(directory=STATIC, check_dir=False))
+    app.mount("/static", PageFiles(directory=STATIC, check_dir=False))
     for kind in (ApiError, CanopyError, ClientGoneError, TimeoutError):
         app.add_exception_handler(kind, _told)
     app.add_exception_handler(RequestValidationError, _invalid)

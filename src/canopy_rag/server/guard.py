@@ -39,7 +39,8 @@ CORS_HEADERS = "authorization, content-type, mcp-session-id, mcp-protocol-versio
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "media-src 'self' blob:; font-src 'self'; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
 )
 SAFE_HEADERS = {
     b"x-content-type-options": b"nosniff",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from starlette.responses import HTMLResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 STATIC = Path(__file__).parent / "static"
 _SIGN_IN = """<!doctype html>
@@ -32,6 +34,19 @@ _SIGN_IN = """<!doctype html>
 """
 
 
+class PageFiles(StaticFiles):
+    """The page's files: kept by the browser, which asks each time whether they are still current.
+
+    With `no-store`, fonts would come anew, and text move, at every visit.
+    """
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return a file, or that it has not changed."""
+        reply = await super().get_response(path, scope)
+        reply.headers["Cache-Control"] = "no-cache"
+        return reply
+
+
 def sign_in_page(message: str = "") -> Response:
     """Return the page, with status 401; it holds nothing of the index.
 
@@ -39,4 +54,6 @@ def sign_in_page(message: str = "") -> Response:
         message: Said above the explanation; no markup.
     """
     alert = f'<p role="alert">{message}</p>' if message else ""
-    return HTMLResponse(_SIGN_IN.replace("{message}", alert), 401, {"WWW-Authenticate": "Bearer"})
+    # Under the other pages' `no-referrer` a browser sends the form with `Origin: null`.
+    headers = {"WWW-Authenticate": "Bearer", "Referrer-Policy": "same-origin"}
+    return HTMLResponse(_SIGN_IN.replace("{message}", alert), 401, headers)
