@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import canopy_rag.server
+import canopy_rag
 from tests.browser import props
 
-STATIC = Path(canopy_rag.server.__file__).parent / "static"
+STATIC = Path(canopy_rag.__file__).parent / "server" / "static"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; "
     "media-src 'self' blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
