@@ -9,12 +9,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from http.cookies import CookieError, SimpleCookie
 
+from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from canopy_rag.config import ServerConfig
-from canopy_rag.server.errors import ApiError, OverloadedError
+from canopy_rag.server.errors import FAULT, ApiError, OverloadedError
 from canopy_rag.server.hosts import Callers
 from canopy_rag.server.keys import Key, Sessions
 from canopy_rag.server.logs import shown_path
@@ -194,16 +194,20 @@ class Guard:
         if is_upload:
             await self._app(scope, _timed(receive, config.body_timeout_s), send)
             return
-        if self._n_buffered + (length or 0) > BUFFERS * config.max_body_bytes:
-            raise OverloadedError("bytes of bodies", BUFFERS * config.max_body_bytes)
+        room = BUFFERS * config.max_body_bytes
         held = 0
 
         def hold(n: int) -> None:
             nonlocal held
+            # Also while a body arrives: many that are let in together are small until then.
+            if self._n_buffered + n > room:
+                raise OverloadedError("bytes of bodies", room)
             held += n
             self._n_buffered += n
 
         try:
+            if self._n_buffered + (length or 0) > room:
+                raise OverloadedError("bytes of bodies", room)
             body = await _read(receive, limit, config.body_timeout_s, hold)
             await self._app(scope, _replay(body, receive), send)
         finally:
@@ -247,16 +251,16 @@ class _Reply:
 
 
 _WORDS = {404: "there is nothing here", 405: "this path knows no such method",
-          416: "the file has no such range"}  # fmt: skip
+          416: "the file has no such range", 500: FAULT}  # fmt: skip
 
 
 def cookie_of(header: bytes, name: str) -> str | None:
-    """Return the value of a cookie, or None."""
-    try:
-        found = SimpleCookie(header.decode("latin-1")).get(name)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+    """Return the value of a cookie, or None.
+
+    Cookies know no ports: those of other programs on this machine come along, whatever they hold,
+    and `http.cookies` would stop at the first that breaks its rules.
+    """
+    return cookie_parser(header.decode("latin-1")).get(name)
 
 
 def _single(scope: Scope) -> dict[bytes, bytes]:

@@ -83,7 +83,10 @@ class Callers:
         """Whether an `Origin` header is that of the server's own page, or of an allowed one."""
         if origin.lower() in self.origins:
             return True
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:  # a bracket that does not close
+            return False
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 

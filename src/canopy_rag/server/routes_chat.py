@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,6 +19,7 @@ from canopy_rag.server.bodies import MAX_QUERY_CHARS, AskBody, ChatBody
 from canopy_rag.server.errors import ApiError
 from canopy_rag.server.replies import Emit, EventStream, dumps, json_reply
 from canopy_rag.server.service import Service, service_of
+from canopy_rag.server.wording import first_problem
 
 router = APIRouter()
 Served = Annotated[Service, Depends(service_of)]
@@ -43,7 +45,7 @@ async def chat(body: ChatBody, request: Request, service: Served) -> Response:
     """Answer the last user message over the index."""
     _check_model(body.model)
     question = asked(body)
-    canopy = service.canopy(AskBody(question=question))
+    canopy = service.canopy(_ask_body(question))
     timeout_s = service.config.server.timeout_s
     if not body.stream:
         async with service.answers.place():
@@ -98,6 +100,14 @@ def asked(body: ChatBody) -> str:
     if len(question) > MAX_QUERY_CHARS:
         raise ApiError(400, f"the last user message is longer than {MAX_QUERY_CHARS} characters")
     return question
+
+
+def _ask_body(question: str) -> AskBody:
+    try:
+        return AskBody(question=question)
+    except ValidationError as error:  # such as half of a surrogate pair, which JSON can hold
+        problem = first_problem(error.errors(include_input=False))
+        raise ApiError(400, f"the last user message cannot be asked: {problem}") from error
 
 
 def _words(content: str | list[dict[str, Any]] | None) -> str:

@@ -166,6 +166,21 @@ async def test_what_there_is_not_is_refused(
     assert word in said(reply)["message"]
 
 
+@pytest.mark.parametrize(
+    "content", ['"\\ud800"', '[{"type": "text", "text": "\\ud800"}]'], ids=["text", "parts"]
+)
+@pytest.mark.parametrize("stream", ["true", "false"])
+async def test_half_of_a_surrogate_pair_is_refused(
+    client_of: Any, said: Any, content: str, stream: str
+) -> None:
+    message = f'{{"role": "user", "content": {content}}}'
+    body = f'{{"model": "canopy", "stream": {stream}, "messages": [{message}]}}'
+    async with client_of(headers={"Content-Type": "application/json"}) as client:
+        reply = await client.post("/v1/chat/completions", content=body.encode())
+    assert reply.status_code == 400
+    assert "last user message" in said(reply)["message"]
+
+
 async def test_a_stream_ends_with_done(client_of: Any) -> None:
     async with client_of() as client:
         body = {"model": "canopy", "messages": QUESTION, "stream": True}

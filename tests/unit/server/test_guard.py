@@ -8,7 +8,8 @@ import pytest
 
 from canopy_rag.config import Secret, ServerConfig
 from canopy_rag.core.errors import ConfigError
-from canopy_rag.server import keys
+from canopy_rag.server import guard, keys
+from canopy_rag.server.errors import FAULT
 from canopy_rag.server.hosts import Callers, check_bind
 from canopy_rag.server.logs import Redacting
 
@@ -157,7 +158,14 @@ def test_on_a_public_address_names_need_a_key(host: str, key: bool, taken: bool)
 
 @pytest.mark.parametrize(
     "origin",
-    ["http://evil.example", "null", "http://127.0.0.1:3000", "https://127.0.0.1.evil.example", ""],
+    [
+        "http://evil.example",
+        "null",
+        "http://127.0.0.1:3000",
+        "https://127.0.0.1.evil.example",
+        "http://[127.0.0.1",
+        "",
+    ],
 )
 async def test_pages_of_other_origins_may_not_call(client_of: Any, said: Any, origin: str) -> None:
     async with client_of(headers={"Origin": origin}) as client:
@@ -261,6 +269,36 @@ async def test_a_body_that_does_not_come_is_not_waited_for(client_of: Any, said:
         reply = await client.post("/v1/search", content=stuck(), headers=headers)
     assert reply.status_code == 408
     assert said(reply)["type"] == "timeout"
+
+
+async def test_bodies_that_come_at_once_are_held_within_a_limit(
+    client_of: Any, said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "BUFFERS", 2)
+    release, arrived = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def slow() -> Any:
+        yield b" " * 900
+        arrived.release()
+        await release.wait()
+        yield b'{"query": "coffee"}'
+
+    headers = {"Content-Type": "application/json"}
+    async with client_of(server__max_body_bytes=1000) as client:
+        held = [
+            asyncio.create_task(client.post("/v1/search", content=slow(), headers=headers))
+            for _ in range(2)
+        ]
+        for _ in held:
+            await arrived.acquire()
+        refused = await client.post("/v1/search", content=slow(), headers=headers)
+        release.set()
+        served = await asyncio.gather(*held)
+        later = await client.post("/v1/search", content=slow(), headers=headers)
+    assert refused.status_code == 503
+    assert "retry-after" in refused.headers
+    assert "bytes of bodies" in said(refused)["message"]
+    assert [each.status_code for each in (*served, later)] == [200, 200, 200]
 
 
 @pytest.mark.parametrize(
@@ -428,5 +466,6 @@ async def test_a_fault_is_logged_and_not_told(
         reply = await client.post("/v1/search", json={"query": "coffee"})
     assert reply.status_code == 500
     assert said(reply)["type"] == "internal_error"
+    assert said(reply)["message"] == FAULT
     assert "secret" not in reply.text
     assert "/secret/place" in caplog.text

@@ -69,6 +69,19 @@ async def test_a_cookie_that_is_no_session_opens_nothing(client_of: Any) -> None
             assert (await client.get("/v1/models", headers=headers)).status_code == 401
 
 
+@pytest.mark.parametrize("other", ['prefs={"a": 1}', "a b=c", 'x="', "=;;", "naïve=ü"])
+async def test_cookies_of_other_programs_do_not_sign_anybody_out(
+    client_of: Any, other: str
+) -> None:
+    async with client_of(key=KEY) as client:
+        await client.post("/v1/session", json={"key": KEY})
+        own = f"canopy_8377={client.cookies['canopy_8377']}"
+        client.cookies.clear()
+        for cookies in (f"{other}; {own}", f"{own}; {other}"):
+            reply = await client.get("/v1/models", headers={"Cookie": cookies.encode()})
+            assert reply.status_code == 200, cookies
+
+
 async def test_a_wrong_key_beside_a_session_is_a_wrong_key(client_of: Any) -> None:
     async with client_of(key=KEY) as client:
         await client.post("/v1/session", json={"key": KEY})
