@@ -6,6 +6,7 @@ Docs: docs/integrations/haystack.md.
 # Annotations are objects here, not strings: Haystack 2 compares those of `run` when it connects
 # components, and does not resolve strings.
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -17,10 +18,13 @@ require("haystack", extra="haystack", feature="the Haystack integration")
 from haystack import Document, component, default_from_dict, default_to_dict
 
 from canopy_rag.core.budget import Cap
+from canopy_rag.core.errors import ConfigError, MissingDependencyError
 from canopy_rag.core.select import Select
 from canopy_rag.integrations._refining import KEY, Given, Refined, Refiner, make_compressor
 
 __all__ = ["CanopyCompressor"]
+
+_log = logging.getLogger(__name__)
 
 
 @component
@@ -63,10 +67,32 @@ class CanopyCompressor:
         }
         self._compressor = make_compressor(**self._settings)
         self._refiner = Refiner(self._compressor)
+        self._is_warm = False
 
     def warm_up(self) -> None:
-        """Load the encoder's weights; without it the first run does."""
-        self._compressor.encoder.encode_queries(["warm up"])
+        """Load the encoder's weights, once; without it the first run does.
+
+        Pipelines call it before every run, so an encoder that fails ends none of them: the run
+        gives the originals back, and the next one tries again.
+
+        Raises:
+            ConfigError: If a setting turns out not to work when the encoder loads.
+            MissingDependencyError: If the encoder needs an extra that is not installed.
+        """
+        if self._is_warm:
+            return
+        try:
+            self._compressor.encoder.encode_queries(["warm up"])
+        except (ConfigError, MissingDependencyError):
+            raise
+        except Exception as error:
+            _log.warning("the encoder cannot be warmed up", exc_info=error)
+        else:
+            self._is_warm = True
+
+    async def warm_up_async(self) -> None:
+        """Load the encoder's weights in a thread; see `warm_up`."""
+        await asyncio.to_thread(self.warm_up)
 
     def to_dict(self) -> dict[str, Any]:
         """Return type and settings, for `Pipeline.dumps`."""

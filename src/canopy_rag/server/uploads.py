@@ -80,6 +80,7 @@ class Uploads:
         self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._n_arriving = 0
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     async def take(self, name: str, body: AsyncIterator[bytes]) -> Upload:
         """Store a file and put it in the queue.
@@ -128,6 +129,7 @@ class Uploads:
 
     def close(self) -> None:
         """End the thread after the file at work; what waits is dropped."""
+        self._closed = True
         self._waiting.put(None)
 
     async def _store(self, name: str, body: AsyncIterator[bytes]) -> int:
@@ -145,6 +147,8 @@ class Uploads:
                     await file.write(chunk)
             if not n_bytes:
                 raise ApiError(400, "the file is empty")
+            if await anyio.to_thread.run_sync(self._stored_bytes) > self._config.max_uploads_bytes:
+                raise _no_room()  # others arrived meanwhile
             await anyio.to_thread.run_sync(os.replace, part, self._folder / name)
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -153,7 +157,11 @@ class Uploads:
 
     def _stored_bytes(self) -> int:
         self._folder.mkdir(exist_ok=True)
-        return sum(each.stat().st_size for each in self._folder.iterdir() if each.is_file())
+        total = 0
+        for each in self._folder.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # another upload may end meanwhile
+                total += each.stat().st_size if each.is_file() else 0
+        return total
 
     def _put(self, upload: Upload) -> None:
         with self._lock:
@@ -168,7 +176,7 @@ class Uploads:
             self._thread.start()
 
     def _work(self) -> None:
-        while (wanted := self._waiting.get()) is not None:
+        while (wanted := self._waiting.get()) is not None and not self._closed:
             with self._lock:
                 upload = self._known.get(wanted)
             if upload is not None:
@@ -224,8 +232,12 @@ def harmless(name: str) -> str:
 
 def _too_large(limit: int, most: int) -> ApiError:
     if limit < most:
-        return ApiError(413, "there is no room left for uploads; see server.max_uploads_bytes")
+        return _no_room()
     return ApiError(413, f"the file is longer than the {most} bytes allowed")
+
+
+def _no_room() -> ApiError:
+    return ApiError(413, "there is no room left for uploads; see server.max_uploads_bytes")
 
 
 def _without(folder: Path, message: str) -> str:

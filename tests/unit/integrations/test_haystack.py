@@ -1,9 +1,12 @@
 import json
+import threading
 from typing import Any
 
 import pytest
 
+from canopy_rag.core.errors import EncodeError
 from canopy_rag.integrations._refining import Refiner
+from canopy_rag.testing.hashing import HashingEncoder
 from tests.unit.integrations.conftest import JUDO, TABLE, BrokenEncoder
 
 pytest.importorskip("haystack", reason="needs the extra `haystack`")
@@ -108,11 +111,49 @@ async def test_it_works_in_an_asynchronous_pipeline() -> None:
     assert contents(results)[0] == "Judo was created in 1882 by Kano."
 
 
-def test_warming_up_loads_the_encoder_and_may_be_done_twice() -> None:
+class Counting(HashingEncoder):
+    """Counts calls with queries; the first so many fail."""
+
+    n_calls = 0
+    n_failing = 0
+
+    def encode_queries(self, queries: Any) -> Any:
+        self.n_calls += 1
+        if self.n_calls <= self.n_failing:
+            raise EncodeError(queries[0], "the server is not up")
+        return super().encode_queries(queries)
+
+
+def test_warming_up_loads_the_encoder_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = Counting()
     own = CanopyCompressor(**SETTINGS)
+    monkeypatch.setattr(own._compressor, "_encoder", encoder)
     own.warm_up()
     own.warm_up()
+    assert encoder.n_calls == 1
     assert own.run(query=QUERY, documents=[])["documents"] == []
+
+
+async def test_an_encoder_that_is_not_up_ends_no_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = {"retriever": {"query": QUERY}, "compressor": {"query": QUERY}}
+    made, later = pipeline(), pipeline(AsyncPipeline)
+    for each in (made, later):
+        encoder = Counting()
+        encoder.n_failing = 2  # one to warm up, one in the first run
+        own = each.get_component("compressor")
+        monkeypatch.setattr(own._compressor, "_encoder", encoder)
+    assert contents(made.run(inputs)) == [document.content for document in DOCUMENTS]
+    assert contents(made.run(inputs))[0] == "Judo was created in 1882 by Kano."
+    assert contents(await later.run_async(inputs)) == [document.content for document in DOCUMENTS]
+
+
+async def test_warming_up_holds_no_event_loop_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    own = CanopyCompressor(**SETTINGS)
+    monkeypatch.setattr(own, "warm_up", lambda: threads.append(threading.current_thread()))
+    await own.warm_up_async()
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 def test_a_setting_that_cannot_work_is_named() -> None:

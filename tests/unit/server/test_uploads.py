@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from canopy_rag.api import Index
-from canopy_rag.config import load
+from canopy_rag.config import ServerConfig, load
 from canopy_rag.core.errors import StoreError
 from canopy_rag.server import uploads as uploads_module
-from canopy_rag.server.uploads import MAX_NAME_BYTES, harmless
+from canopy_rag.server.uploads import MAX_NAME_BYTES, Uploads, harmless
 
 BINARY = {"Content-Type": "application/octet-stream"}
 ZEBRA = b"# Zoo\n\nThe zebra sleeps in the east wing. The bear is awake.\n"
@@ -169,6 +169,55 @@ async def test_all_files_together_have_a_limit(taking: Any, said: Any) -> None:
         reply = await put(client, "zoo2.md", ZEBRA)
     assert reply.status_code == 413
     assert "no room" in said(reply)["message"]
+
+
+async def test_files_that_arrive_together_have_that_limit_too(taking: Any, own: Index) -> None:
+    arriving, n_started = asyncio.Event(), 0
+
+    async def half_and_half() -> Any:
+        nonlocal n_started
+        yield ZEBRA[:30]
+        n_started += 1
+        if n_started == 2:
+            arriving.set()
+        await arriving.wait()
+        yield ZEBRA[30:]
+
+    async with taking(server__max_uploads_bytes=100) as client:
+        replies = await asyncio.gather(
+            put(client, "one.md", half_and_half()), put(client, "two.md", half_and_half())
+        )
+        for reply in replies:
+            if reply.status_code == 202:
+                await ended(client, reply.json())
+    assert 413 in [reply.status_code for reply in replies]
+    assert sum(each.stat().st_size for each in (own.path / "uploads").iterdir()) <= 100
+
+
+async def test_a_stopped_server_indexes_no_file_that_waits(
+    own: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, release, added = threading.Event(), threading.Event(), []
+
+    def slow(self: Any, path: Path, **_: Any) -> Any:
+        added.append(path.name)
+        started.set()
+        assert release.wait(30)
+        raise StoreError("no")
+
+    async def body() -> Any:
+        yield ZEBRA
+
+    monkeypatch.setattr(type(own), "add", slow)
+    uploads = Uploads(own, ServerConfig(allow_upload=True), lambda _: None)
+    await uploads.take("a.md", body())
+    await asyncio.to_thread(started.wait, 30)
+    second = await uploads.take("b.md", body())
+    uploads.close()
+    release.set()
+    await asyncio.to_thread(uploads._thread.join, 30)
+    assert added == ["a.md"]
+    assert uploads.get(second.id).state == "waiting"
 
 
 async def test_a_client_that_vanishes_leaves_nothing(
