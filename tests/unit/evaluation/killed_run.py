@@ -24,7 +24,8 @@ class Slow(Fixed):
         return await super().answer(question)
 
 
-folder = RunFolder(Path(sys.argv[1]))
-folder.path.mkdir(exist_ok=True)
-with folder.held():
-    asyncio.run(Runner(folder, batch=8, tell=tell).run([work(400, Slow())]))
+if __name__ == "__main__":
+    folder = RunFolder(Path(sys.argv[1]))
+    folder.path.mkdir(exist_ok=True)
+    with folder.held():
+        asyncio.run(Runner(folder, batch=8, tell=tell).run([work(400, Slow())]))
