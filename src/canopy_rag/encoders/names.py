@@ -71,6 +71,23 @@ def parse(name: str) -> EncoderName:
     return EncoderName(scheme=scheme, model=base, target=target, adapter=folder)
 
 
+def without_adapter(name: str) -> str | None:
+    """Return the name of the same encoder without its adapter; None if it has none.
+
+    >>> without_adapter("minilm"), without_adapter("qwen3-vl+tuned"), without_adapter("qwen3-vl")
+    ('minilm:base', 'qwen3-vl', None)
+    """
+    found = parse(name)
+    if found.scheme == "minilm":  # the bare name has the adapter of the package
+        bare = found.target == "base" and found.adapter is None
+        return None if bare else "minilm:base"
+    if found.adapter is None and found.lora is None:
+        return None
+    if found.scheme == "http":
+        return f"http:{','.join(found.urls)}#{found.target}"
+    return found.model
+
+
 def _http(name: str) -> EncoderName:
     """Take `http:<url>[,<url>]#<model>[+lora:NAME][+DIR]` apart; `http:` may be left out."""
     address, mark, rest = name.partition("#")

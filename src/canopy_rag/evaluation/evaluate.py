@@ -19,7 +19,7 @@ from canopy_rag.core.protocols import LLM, Fingerprint, MediaPart, placeless
 from canopy_rag.core.questions import Question
 from canopy_rag.datasets.base import Benchmark
 from canopy_rag.datasets.splits import Part
-from canopy_rag.encoders.names import PLAIN
+from canopy_rag.encoders.names import without_adapter
 from canopy_rag.evaluation import oracle
 from canopy_rag.evaluation.deciding import decide
 from canopy_rag.evaluation.diagnose import Task
@@ -83,7 +83,7 @@ class Evaluation:
         with self.folder.held():
             tasks = self._tasks()
             names = _full_names(self.plan.methods)
-            self.folder.check(self._known(tasks))
+            self.folder.check(self._known(tasks, names))
             pools = self._pools(tasks, names)
             llm = self._build_llm(tasks, pools)
             replies = self._replies(llm)
@@ -91,7 +91,7 @@ class Evaluation:
             try:
                 await _discover(llm)
                 works = self._works(tasks, pools, names)
-                self.folder.begin(self._fixed(tasks, pools), self._free(names))
+                self.folder.begin(self._fixed(tasks, pools, names), self._free(names))
                 self._decide(tasks, pools)
                 runner = Runner(
                     self.folder,
@@ -261,9 +261,12 @@ class Evaluation:
                     n_done += n
                     self.advance(f"decisions, {task.name}", n_done, 0)
 
-                decide(journal, task.name, task.questions, dict(pools[task.group]), advance=advance)
+                own = dict(pools[task.group])
+                if _frozen(self.plan.config) is None:  # the only encoder is the frozen one
+                    own = {"f0": own["f_theta"]}
+                decide(journal, task.name, task.questions, own, advance=advance)
 
-    def _known(self, tasks: Sequence[Task]) -> dict[str, Any]:
+    def _known(self, tasks: Sequence[Task], methods: Sequence[str]) -> dict[str, Any]:
         """Return what results depend on, as far as it is known before items are encoded."""
         plan = self.plan
         about = {found.name: (found, folder) for found, folder in plan.places}
@@ -290,14 +293,27 @@ class Evaluation:
                 for key, value, _ in plan.config.rows()
                 if key.startswith(_RESULT_SETTINGS) or key in _LLM_SETTINGS
             },
-            "models": {"encoder": {**_fingerprint(encoder), "adapter": _adapter(plan.config)}},
+            "models": {
+                "encoder": {**_fingerprint(encoder), "adapter": _adapter(plan.config)},
+                **self._frozen_model(methods),
+            },
         }
 
+    def _frozen_model(self, methods: Sequence[str]) -> dict[str, Any]:
+        """Return the fingerprint of the encoder without its adapter, if a method compares by it."""
+        frozen = _frozen(self.plan.config)
+        if frozen is None or not any(_wants_frozen(name) for name in methods):
+            return {}
+        return {"frozen": _fingerprint(factory.build_encoder(frozen.encoder).fingerprint)}
+
     def _fixed(
-        self, tasks: Sequence[Task], pools: Mapping[str, Mapping[str, Pool]]
+        self,
+        tasks: Sequence[Task],
+        pools: Mapping[str, Mapping[str, Pool]],
+        methods: Sequence[str],
     ) -> dict[str, Any]:
         """Return all that results depend on."""
-        fixed = self._known(tasks)
+        fixed = self._known(tasks, methods)
         for task in tasks:
             fixed["benchmarks"][task.name] |= pools[task.group]["f_theta"].counts[task.name]
         fixed["models"]["llm"] = "none" if self.llm is None else self.llm.name
@@ -335,16 +351,9 @@ def _wants_frozen(name: str) -> bool:
 
 
 def _frozen(config: Config) -> Config | None:
-    """Return the settings without the encoder's adapter; None if it has none.
-
-    A name that comes with an adapter has another one, `NAME:base`, for the encoder without it.
-    """
-    name, plus, _ = config.encoder.name.partition("+")
-    if f"{name}:base" in PLAIN:
-        name = f"{name}:base"
-    elif not plus:
-        return None
-    return replace(config, encoder=replace(config.encoder, name=name))
+    """Return the settings without the encoder's adapter; None if it has none."""
+    name = without_adapter(config.encoder.name)
+    return None if name is None else replace(config, encoder=replace(config.encoder, name=name))
 
 
 def _adapter(config: Config) -> str | None:

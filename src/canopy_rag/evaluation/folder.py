@@ -100,6 +100,7 @@ class RunFolder:
             environments = [environment]
         else:
             self.check(fixed)
+            fixed = before["fixed"]  # it may know more: methods of then had needs of their own
             environments = [*before["environments"]]
             if environment != environments[-1]:
                 environments.append(environment)

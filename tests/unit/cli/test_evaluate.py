@@ -80,6 +80,27 @@ def test_wrong_usage_says_what_is_right(run, arguments, more, code, message):
     assert message in done.err
 
 
+def test_the_frozen_encoder_is_another_than_the_adapted_one(run, benchmark, tmp_path):
+    """The embedded encoder has the package's adapter unless its name says otherwise."""
+    options = ("-b", benchmark, "--llm", "oracle:titles", "--limit", "1", "--json")
+    done = run("evaluate", *options, "--method", "canopy", "--method", "canopy-f0", "--out", "a")
+    assert done.code == 0, done.err
+    models = json.loads((tmp_path / "work" / "a" / "config.json").read_text())["fixed"]["models"]
+    assert models["frozen"]["revision"] != models["encoder"]["revision"]
+    accuracy = done.json["metrics"]["benchmarks"]["hotpotqa"]["decision_accuracy"]
+    assert set(accuracy) == {"f_theta", "f0"}
+    bare = run("evaluate", *options, "--method", "canopy", "--encoder", "minilm:base", "--out", "b")
+    assert set(bare.json["metrics"]["benchmarks"]["hotpotqa"]["decision_accuracy"]) == {"f0"}
+
+
+def test_methods_that_need_the_frozen_encoder_are_not_added_to_a_run_that_has_none(run, benchmark):
+    options = ("evaluate", "-b", benchmark, "--llm", "oracle:titles", "--limit", "1")
+    assert run(*options, "--method", "canopy", "--out", "a").code == 0
+    done = run(*options, "--method", "canopy-f0", "--out", "a")
+    assert done.code == 2
+    assert "models.frozen" in done.err
+
+
 def test_a_report_of_no_run_says_so(run, tmp_path):
     done = run("report", str(tmp_path))
     assert done.code == 1

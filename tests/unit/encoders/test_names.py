@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from canopy_rag.core.errors import ConfigError, UnknownNameError
-from canopy_rag.encoders.names import parse
+from canopy_rag.encoders.names import parse, without_adapter
 
 URL = "http://127.0.0.1:8000/v1"
 
@@ -56,3 +56,25 @@ def test_a_name_without_one_of_its_parts_is_refused(name: str) -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownNameError, match="Known: hf:<model>"):
         parse(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "bare"),
+    [
+        ("minilm", "minilm:base"),
+        ("minilm:paper", "minilm:base"),
+        ("minilm+tuned", "minilm:base"),
+        ("minilm:base+tuned", "minilm:base"),
+        ("minilm:base", None),
+        ("qwen3-vl", None),
+        ("qwen3-vl+a/b", "qwen3-vl"),
+        ("qwen3-vl:/models/x+a", "qwen3-vl:/models/x"),
+        ("hf:owner/model+a", "hf:owner/model"),
+        ("hashing", None),
+        ("http:http://h/v1#m", None),
+        ("http:http://h/v1,http://i/v1#m+lora:canopy", "http:http://h/v1,http://i/v1#m"),
+        ("http:http://h/v1#m+lora:canopy+map", "http:http://h/v1#m"),
+    ],
+)
+def test_every_adapter_has_a_name_without_it(name: str, bare: str | None) -> None:
+    assert without_adapter(name) == bare

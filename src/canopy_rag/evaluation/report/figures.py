@@ -125,18 +125,11 @@ def _decisions(runs: Sequence[tuple[Summary, Results]]) -> Draw | None:
     bars: list[Bar] = []
     seen: set[tuple[str, str]] = set()
     for run, _ in runs:
-        adapted = "f0" in {
-            role for each in run.benchmarks().values() for role in each["decision_accuracy"]
-        }
         for name, each in run.benchmarks().items():
             for role, found in sorted(each["decision_accuracy"].items()):
-                # A run without an adapter has one encoder, and it is the frozen one.
-                series = (
-                    role if adapted or "+" in run.metrics["encoder"] else run.metrics["encoder"]
-                )
-                if found is not None and (name, series) not in seen:
-                    seen.add((name, series))
-                    bars.append(Bar(group=name, series=series, share=Interval(**found)))
+                if found is not None and (name, role) not in seen:
+                    seen.add((name, role))
+                    bars.append(Bar(group=name, series=role, share=Interval(**found)))
     return (lambda path: plot_decision_accuracy(bars, path)) if bars else None
 
 
