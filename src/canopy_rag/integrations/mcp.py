@@ -22,6 +22,7 @@ from pydantic import Field
 from canopy_rag import __version__
 from canopy_rag.api import Canopy, Index
 from canopy_rag.config import Config
+from canopy_rag.core.answer import Answer
 from canopy_rag.core.errors import CanopyError, IngestError, StoreError
 from canopy_rag.core.prompts import neutral
 from canopy_rag.core.protocols import LLM, MediaPart
@@ -65,6 +66,7 @@ def create_server(
     model: str | None = None,
     config: Config | None = None,
     sessions: Sessions | None = None,
+    timeout_s: float | None = None,
 ) -> MCPServer[Any]:
     """Return an MCP server over an index.
 
@@ -78,6 +80,7 @@ def create_server(
         model: Name of the server's model.
         config: All settings; None: the index's.
         sessions: Bounds of the agents' sessions; None: 256, each forgotten after an idle hour.
+        timeout_s: Longest time that an agent waits for a tool; None: as long as it takes.
 
     Raises:
         StoreError: If there is no index, or it belongs to another encoder or version.
@@ -85,7 +88,8 @@ def create_server(
     """
     own = index if isinstance(index, Index) else Index.open(index, config=config)
     bounds = Sessions() if sessions is None else sessions
-    tools = _Tools(own, Canopy(own, llm, model=model, config=config), bounds)
+    rag = Canopy(own, llm, model=model, config=config)
+    tools = _Tools(own, rag, bounds, timeout_s)
     server: MCPServer[Any] = MCPServer(
         "canopy",
         title="Canopy evidence",
@@ -115,10 +119,13 @@ def create_server(
 class _Tools:
     """What agents can call. Searching computes, so it is done off the event loop."""
 
-    def __init__(self, index: Index, rag: Canopy, sessions: Sessions) -> None:
+    def __init__(
+        self, index: Index, rag: Canopy, sessions: Sessions, timeout_s: float | None
+    ) -> None:
         self._index = index
         self._rag = rag
         self._sessions = sessions
+        self._timeout_s = timeout_s
 
     async def search_evidence(
         self,
@@ -141,9 +148,8 @@ class _Tools:
     ) -> CallToolResult:
         """Answer a question from the indexed documents, citing the fragments it rests on."""
         answer = await self._told(self._rag.aask(question))
-        cited = sources(answer)
-        text = neutral(answer.text)
-        return _result(f"{text}\n\nSources:\n{fenced(cited)}" if cited else text, answer.to_dict())
+        # Counting tokens and writing JSON take their time.
+        return await asyncio.to_thread(_answered, answer)
 
     async def read_source(
         self,
@@ -164,10 +170,9 @@ class _Tools:
     async def item(self, item_id: str) -> str:
         """Return the whole text of an item."""
         try:
-            found = await asyncio.to_thread(self._index.item, item_id)
+            return await asyncio.to_thread(lambda: whole(self._index.item(item_id)))
         except StoreError as error:
             raise ResourceNotFoundError(self._without_path(error)) from error
-        return whole(found)
 
     async def info(self) -> dict[str, Any]:
         """Return counts, sizes and encoder."""
@@ -176,7 +181,10 @@ class _Tools:
     async def _told(self, work: Awaitable[T]) -> T:
         """Await work; what canopy raises on purpose becomes a message that the agent can read."""
         try:
-            return await work
+            async with asyncio.timeout(self._timeout_s):
+                return await work
+        except TimeoutError as error:
+            raise ToolError("this took longer than the server allows; ask for less") from error
         except CanopyError as error:
             raise ToolError(self._without_path(error)) from error
 
@@ -226,6 +234,11 @@ class _Tools:
         head, _, data = self._index.load(part).partition(",")
         kind = head.removeprefix("data:").removesuffix(";base64")
         return ImageContent(data=data, mime_type=kind)
+
+
+def _answered(answer: Answer) -> CallToolResult:
+    cited, text = sources(answer), neutral(answer.text)
+    return _result(f"{text}\n\nSources:\n{fenced(cited)}" if cited else text, answer.to_dict())
 
 
 def _summary(n_new: int, n_items: int, session: str | None, held: int) -> str:

@@ -61,6 +61,7 @@ def mcp_mount(service: Service) -> McpMount:
         service.index,
         llm="none" if service.llm is None else service.llm,
         config=service.config,
+        timeout_s=service.config.server.timeout_s,
     )
     app = server.streamable_http_app(
         streamable_http_path=PATH, session_idle_timeout=IDLE_S, host=""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ pytest.importorskip("mcp.server.mcpserver", reason="needs the extra `mcp`")
 from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
 
-from canopy_rag.integrations import _reading
+from canopy_rag.integrations import _reading, mcp
 from canopy_rag.integrations.mcp import Sessions, create_server
 from canopy_rag.testing.scripted import ScriptedLLM
 
@@ -147,6 +149,39 @@ async def test_ask_passes_the_models_answer_on_with_its_sources(index) -> None:
         assert text.startswith("In autumn. [1]\n\nSources:\n<evidence-")
         assert record["usage"]["llm_calls"] == 3
     llm.assert_done()
+
+
+class Silent(ScriptedLLM):
+    """Never answers."""
+
+    async def complete(self, request: Any) -> Any:
+        await asyncio.Event().wait()
+
+
+async def test_a_tool_that_takes_too_long_ends(index) -> None:
+    async with Client(create_server(index, llm=Silent(), timeout_s=0.2)) as client:
+        assert "longer than the server allows" in await failing(client, "ask", question=PEARS)
+
+
+async def test_long_items_and_answers_are_written_off_the_event_loop(
+    server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(call: Any) -> Any:
+        def noting(*given: Any) -> Any:
+            threads.append(threading.current_thread())
+            return call(*given)
+
+        return noting
+
+    monkeypatch.setattr(mcp, "whole", noted(mcp.whole))
+    monkeypatch.setattr(mcp, "sources", noted(mcp.sources))
+    async with Client(server) as client:
+        _, record = await call(client, "ask", question=PEARS)
+        await client.read_resource(f"canopy://items/{record['evidence']['items'][0]['id']}")
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
 
 
 async def test_the_source_around_a_fragment_is_the_original(server, index) -> None:
