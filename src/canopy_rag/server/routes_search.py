@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from canopy_rag.core.errors import CanopyError, EncodeError, StoreError
+from canopy_rag.api import Compressor
+from canopy_rag.core.errors import DataError, EncodeError, StoreError
 from canopy_rag.core.evidence import Evidence
 from canopy_rag.server.admission import unless_gone
 from canopy_rag.server.bodies import CompressBody, ExplainBody, SearchBody
@@ -95,18 +96,20 @@ async def compress(request: Request, service: Served) -> Response:
 def _compressed(service: Service, body: CompressBody) -> Evidence:
     """Compress the documents, or only the `k` most similar ones, in the order given."""
     compressor = service.compressor(body)
-    documents: list[Any] = list(body.documents)
     try:
-        if body.k is not None and body.k < len(documents):
-            explained = compressor.explain(body.asked, documents)
-            best = sorted(
-                explained, key=lambda each: (-each.found.hit.similarity, each.found.hit.rank)
-            )
-            chosen = sorted(best[: body.k], key=lambda each: each.found.hit.rank)
-            documents = [each.found.item for each in chosen]
-    except EncodeError:  # the compressor then returns the documents whole, and says so
-        documents = list(body.documents)
-    try:
-        return compressor.compress(body.asked, documents)
-    except CanopyError as error:
+        return compressor.compress(body.asked, _chosen(compressor, body))
+    except DataError as error:  # the caller's documents, not files of the index
         raise ApiError(400, str(error)) from error
+
+
+def _chosen(compressor: Compressor, body: CompressBody) -> list[Any]:
+    documents: list[Any] = list(body.documents)
+    if body.k is None or body.k >= len(documents):
+        return documents
+    try:
+        explained = compressor.explain(body.asked, documents)
+    except EncodeError:  # the compressor then returns the documents whole, and says so
+        return documents
+    best = sorted(explained, key=lambda each: (-each.found.hit.similarity, each.found.hit.rank))
+    chosen = sorted(best[: body.k], key=lambda each: each.found.hit.rank)
+    return [each.found.item for each in chosen]

@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("mcp", reason="needs the extra `mcp`")
 
+from canopy_rag.integrations.mcp import create_server
+
 KEY = "a-key-of-the-tests"
 HELLO = {
     "jsonrpc": "2.0",
@@ -19,6 +21,18 @@ HELLO = {
     },
 }
 TAKES = {"Accept": "application/json, text/event-stream"}
+
+
+def test_a_tool_has_the_time_of_a_request(app_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def noting(*given: Any, **options: Any) -> Any:
+        seen.append(options["timeout_s"])
+        return create_server(*given, **options)
+
+    monkeypatch.setattr("canopy_rag.integrations.mcp.create_server", noting)
+    app_of(server__timeout_s=7.0)
+    assert seen == [7.0]
 
 
 def test_mcp_is_answered_behind_the_same_guard(served: Any) -> None:

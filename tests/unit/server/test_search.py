@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from canopy_rag.api import Compressor
+from canopy_rag.core.errors import ModelError
 
 
 async def test_a_search_gives_the_evidence_of_the_index(client_of: Any, index: Any) -> None:
@@ -216,3 +217,29 @@ async def test_an_address_as_a_text_is_a_text(client_of: Any, trap: Any) -> None
     async with client_of() as client:
         reply = await client.post("/v1/compress", json={"query": "x", "documents": [text]})
     assert reply.json()["items"][0]["fragments"][0]["text"] == text
+
+
+@pytest.mark.parametrize("k", [None, 1])
+async def test_a_document_that_is_none_is_the_callers_mistake(
+    client_of: Any, said: Any, k: int | None
+) -> None:
+    documents = ["Coffee is bitter.", {"modality": "image", "text": "x"}]
+    async with client_of() as client:
+        body = {"query": "x", "documents": documents, "k": k}
+        reply = await client.post("/v1/compress", json=body)
+    assert reply.status_code == 400
+    assert "modality" in said(reply)["message"]
+
+
+async def test_a_model_that_cannot_be_loaded_is_not_the_callers_mistake(
+    client_of: Any, said: Any, index: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise ModelError("the weights are damaged")
+
+    monkeypatch.setattr(type(index.encoder), "encode_items", broken)
+    async with client_of() as client:
+        body = {"query": "x", "documents": ["Coffee is bitter."]}
+        reply = await client.post("/v1/compress", json=body)
+    assert reply.status_code == 502
+    assert said(reply)["type"] == "model_error"
