@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from hashlib import sha256
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -75,15 +76,24 @@ async def page(
     width: Annotated[int, Query(ge=MIN_WIDTH, le=MAX_WIDTH)] = 1200,
 ) -> Response:
     """Return a page of the PDF that an item comes from."""
+    held = request.headers.get("if-none-match")
 
-    def work() -> bytes:
+    def work() -> tuple[str, bytes | None]:
         path = source_pdf(found_item(service.index, item_id), service.index.path)
         if path is None:
             raise ApiError(404, f"item {item_id!r} does not come from a PDF")
         state = path.stat()
         key = (str(path), state.st_mtime_ns, state.st_size, page, width)
-        return service.pictures.get(key, partial(page_picture, path, page, width))
+        tag = f'"{sha256(repr(key).encode()).hexdigest()[:32]}"'
+        if held == tag:
+            return tag, None
+        return tag, service.pictures.get(key, partial(page_picture, path, page, width))
 
-    drawn = await unless_gone(request, service.heavy.run(work), service.config.server.timeout_s)
-    headers = {**SAFE_MEDIA, "Cache-Control": "private, max-age=3600"}
+    tag, drawn = await unless_gone(
+        request, service.heavy.run(work), service.config.server.timeout_s
+    )
+    # A browser asks each time: boxes on a page of the file of before would be in wrong places.
+    headers = {**SAFE_MEDIA, "ETag": tag}
+    if drawn is None:
+        return Response(status_code=304, headers=headers)
     return Response(drawn, 200, headers, "image/png")

@@ -163,6 +163,24 @@ async def test_a_page_of_a_pdf_is_drawn_in_the_size_that_the_boxes_are_in(client
     assert wide.status_code == 400
 
 
+async def test_a_browser_keeps_a_page_for_as_long_as_the_file_is_the_same(
+    client_of: Any, own: Index, tmp_path: Path
+) -> None:
+    file = tmp_path / "files/tram.pdf"
+    async with client_of(over=own) as client:
+        found = await id_of(client, ".pdf", "text", "tram")
+        address = f"/v1/items/{found}/pages/1"
+        first = await client.get(address)
+        held = {"If-None-Match": first.headers["etag"]}
+        same = await client.get(address, headers=held)
+        other = await client.get(address, headers=held, params={"width": 300})
+        file.write_bytes(file.read_bytes() + b"\n")
+        changed = await client.get(address, headers=held)
+    assert first.headers["cache-control"] == "private, no-cache"
+    assert [each.status_code for each in (first, same, other, changed)] == [200, 304, 200, 200]
+    assert same.content == b""
+
+
 def test_a_picture_outside_the_indexed_folders_is_not_sent(
     index: Index, sources: Path, tmp_path: Path
 ) -> None:
