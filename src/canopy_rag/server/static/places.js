@@ -31,7 +31,7 @@ export const uriOf = (item) => item.fragments[0]?.source?.uri || "";
 
 /** Return the first words of a text, on one line. */
 export function excerpt(text, most = 140) {
-  const line = (text || "").replace(/\s+/g, " ").trim();
+  const line = (text || "").replace(/^#{1,6}\s+/gm, "").replace(/\s+/g, " ").trim();
   if (line.length <= most) return line;
   const cut = line.slice(0, most);
   const space = cut.lastIndexOf(" ");

@@ -6,6 +6,7 @@ import { S } from "./strings.js";
 
 const ROW = 30; // px, as --row in app.css
 const SPARE = 12;
+const WIDER = 1.15; // than a digit, on average: capitals
 const SHORT = 14; // rows: a shorter table has no scroll area of its own
 
 /** Return for every row the number of the fragment that keeps it, or 0. */
@@ -47,10 +48,10 @@ export function tableView(item, fragments, marker, cited, { keptOnly = false } =
   const body = h("tbody");
   const wide = sizes.reduce((sum, size) => sum + size, 0);
   const table = h("table", {
-    css: { width: `max(100%, calc(${wide}ch + ${sizes.length * 1.6}rem + 96px))` },
+    css: { width: `max(100%, calc(${wide * WIDER}ch + ${sizes.length * 1.6}rem + 96px))` },
     "aria-rowcount": rows.length + (header.length ? 1 : 0), "aria-colcount": sizes.length + 1 },
     h("caption", { class: "hidden" }, `${S.tableLabel(item.title)}. ${S.openRow}`),
-    h("colgroup", null, h("col", { class: "number" }), sizes.map((size, at) => h("col", at < sizes.length - 1 ? { css: { width: `calc(${size}ch + 1.6rem)` } } : null))),
+    h("colgroup", null, h("col", { class: "number" }), sizes.map((size, at) => h("col", at < sizes.length - 1 ? { css: { width: `calc(${size * WIDER}ch + 1.6rem)` } } : null))),
     header.length
       ? h("thead", null, h("tr", { "aria-rowindex": 1 }, h("th", { scope: "col", class: "number" }, h("span", { class: "hidden" }, S.rowNumber)),
         sizes.map((_, at) => h("th", { scope: "col", dir: "auto", class: numeric[at] ? "numeric" : null, title: header[at] }, header[at] || ""))))
