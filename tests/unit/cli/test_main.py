@@ -28,6 +28,8 @@ COMMANDS = (
     "train",
     "mcp",
     "serve",
+    "evaluate",
+    "report",
 )
 
 
