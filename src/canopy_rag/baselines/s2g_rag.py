@@ -45,7 +45,7 @@ from canopy_rag.baselines.base import (
 )
 from canopy_rag.config.values import Least
 from canopy_rag.core.answer import Answer, Verdict
-from canopy_rag.core.evidence import Evidence, Fallback
+from canopy_rag.core.evidence import Evidence, Fallback, LeftOut
 from canopy_rag.core.prompts import evidence_messages
 from canopy_rag.core.protocols import LLM
 from canopy_rag.core.questions import Question
@@ -174,7 +174,19 @@ def _take(
 ) -> Evidence:
     """Return the evidence with the chosen sentences, those of items that are held added to them."""
     if not sentences:
-        return replace(gathered.evidence, fallbacks=())
+        before = gathered.evidence
+        known = before.held | {each.item_id for each in before.left_out}
+        left_out = tuple(
+            LeftOut(
+                item_id=found.item.id,
+                rank=found.hit.rank,
+                reason="no sentence is chosen",
+                item=found.item,
+            )
+            for found in (each.found for each in explained)
+            if found.item.id not in known
+        )
+        return replace(before, fallbacks=(), left_out=before.left_out + left_out)
     chosen: dict[int, list[int]] = defaultdict(list)
     for sentence in sentences:
         chosen[sentence.place].append(sentence.leaf)

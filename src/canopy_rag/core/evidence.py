@@ -63,6 +63,8 @@ class LeftOut:
     item_id: str
     rank: int
     reason: str
+    item: Item | None = field(default=None, compare=False, repr=False)
+    """Of what selection left out; None: it had to give way to the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

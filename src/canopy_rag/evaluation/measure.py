@@ -17,7 +17,7 @@ from canopy_rag.core.questions import Question
 from canopy_rag.core.refine import Outcome
 from canopy_rag.core.render import node_body
 from canopy_rag.core.trees import leaves
-from canopy_rag.core.types import Node
+from canopy_rag.core.types import Item, Node
 from canopy_rag.datasets.base import Metric
 from canopy_rag.evaluation.diagnostics import covers
 from canopy_rag.evaluation.metrics import score
@@ -79,32 +79,32 @@ def prediction(
 
 
 def located(question: Question, evidence: Evidence) -> Gold:
-    """Return the gold leaves of the shown items that have some."""
+    """Return the gold leaves of the items that have some, shown or left out by selection."""
     spans: dict[str, list[tuple[float, float]]] = {}
     for span in question.gold:
         spans.setdefault(span.item_id, []).append((span.start, span.stop))
-    found = {
-        entry.item.id: gold_leaves(entry.item.nodes, spans[entry.item.id])
-        for entry in evidence.entries
-        if entry.item.id in spans
-    }
+    items = [*(entry.item for entry in evidence.entries), *_unselected(evidence)]
+    found = {item.id: gold_leaves(item.nodes, spans[item.id]) for item in items if item.id in spans}
     return {item_id: ends for item_id, ends in found.items() if ends}
 
 
 def gold_leaf_recall(evidence: Evidence, gold: Gold) -> float | None:
     """Return the share of gold leaves that remain, over shown items that may be split (P12).
 
-    Left out are images, items of one leaf, and tables that were passed whole because the question
-    aggregates. A leaf of which only the beginning is shown does not remain.
+    By the paper's rule something is shown of every item. Where a selection shows nothing of one,
+    its gold is lost like any other that selection drops; what had to give way to the budget does
+    not count. Neither do images, items of one leaf, and tables that were passed whole because the
+    question aggregates. A leaf of which only the beginning is shown does not remain.
 
     Args:
         evidence: What the reader got.
-        gold: Gold leaves of shown items.
+        gold: As `located` gives it.
 
     Returns:
-        None if no gold item is shown that may be split.
+        None if there is no such gold.
     """
-    wanted = kept = 0
+    kept = 0
+    wanted = sum(len(gold.get(item.id, ())) for item in _unselected(evidence) if _has_parts(item))
     for entry in evidence.entries:
         own = gold.get(entry.item.id)
         if own and may_be_split(entry):
@@ -115,8 +115,16 @@ def gold_leaf_recall(evidence: Evidence, gold: Gold) -> float | None:
 
 def may_be_split(entry: Shown) -> bool:
     """Whether refinement may decide about a shown item (P4, P6)."""
-    splittable = entry.item.modality != "image" and bool(entry.item.nodes[0].children)
-    return splittable and entry.why != "aggregate"
+    return _has_parts(entry.item) and entry.why != "aggregate"
+
+
+def _has_parts(item: Item) -> bool:
+    return item.modality != "image" and bool(item.nodes[0].children)
+
+
+def _unselected(evidence: Evidence) -> list[Item]:
+    """Return the items of which selection shows nothing."""
+    return [each.item for each in evidence.left_out if each.item is not None]
 
 
 def shown_leaves(entry: Shown) -> frozenset[int]:

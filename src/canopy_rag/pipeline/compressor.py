@@ -145,7 +145,12 @@ def add_round(
     judged = {each.found.item.id for each in explained}
     left_out = tuple(each for each in evidence.left_out if each.item_id not in judged)
     left_out += tuple(
-        LeftOut(item_id=each.found.item.id, rank=each.found.hit.rank, reason="nothing stands out")
+        LeftOut(
+            item_id=each.found.item.id,
+            rank=each.found.hit.rank,
+            reason="nothing stands out",
+            item=each.found.item,
+        )
         for each in explained
         if each.found.item.id not in something
     )

@@ -173,6 +173,8 @@ async def test_recomp_leaves_out_items_without_a_chosen_sentence():
     answer, _ = await answered("recomp:n=1", "judo", items=ITEMS[:3], k=3)
     assert [each.item.id for each in answer.evidence.entries] == [item_id_of("champions.csv")]
     assert texts(answer) == ["Douillet | judo"]
+    left_out = answer.evidence.left_out
+    assert {each.item.source.uri for each in left_out} == {"judo.txt", "tea.txt"}
     assert len(answer.evidence.left_out) == 2
 
 

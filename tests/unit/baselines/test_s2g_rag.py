@@ -152,6 +152,8 @@ async def test_chosen_sentences_stand_in_the_order_of_the_documents():
 async def test_an_extractor_that_takes_nothing_leaves_the_evidence_as_it_is():
     answer, llm = await answered(SPORT_GAP, takes(), SUFFICIENT, "unknown")
     assert answer.evidence.entries == ()
+    left_out = {each.item.id for each in answer.evidence.left_out}
+    assert left_out == {hit.item_id for hit in answer.rounds[0].hits}
     assert answer.text == "unknown"
     assert names(llm) == ["judge", "extract", "judge", None]
 

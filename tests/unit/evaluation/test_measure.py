@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.evaluation.evaluations import Fixed, item, question
 
-from canopy_rag.core.evidence import Evidence, Shown
+from canopy_rag.core.evidence import Evidence, LeftOut, Shown
 from canopy_rag.core.questions import GoldSpan
 from canopy_rag.core.refine import refine
 from canopy_rag.core.render import Cut
@@ -81,6 +81,14 @@ def shown(kept, **changes):
 def test_recall_leaves_out_what_refinement_may_not_split_and_what_is_cut(entry, recall):
     evidence = Evidence(entries=(entry,))
     assert gold_leaf_recall(evidence, located(question(1), evidence)) == recall
+
+
+def test_gold_that_selection_shows_nothing_of_is_lost_and_what_the_budget_took_does_not_count():
+    by_selection = LeftOut(item_id="thing 1", rank=2, reason="nothing stands out", item=item(1))
+    by_budget = LeftOut(item_id="thing 1", rank=2, reason="budget")
+    for left_out, recall in ((by_selection, 0.0), (by_budget, None)):
+        evidence = Evidence(left_out=(left_out,))
+        assert gold_leaf_recall(evidence, located(question(1), evidence)) == recall
 
 
 def test_a_question_without_shown_gold_has_no_recall():
