@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from canopy_rag.core.trees import check_tree
@@ -73,6 +73,7 @@ def test_the_budget_counts_header_and_rule_too(make_compressor) -> None:
 WORDS = st.text("ab.| -\n", max_size=12)
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(WORDS, st.just("\n|a|b|\n|-|-|\n|c|d|\n|e. f|g|\n")), max_size=6))
 def test_whatever_the_text_the_tree_holds_and_the_result_is_part_of_it(pieces: list[str]) -> None:
     import canopy_rag as canopy
