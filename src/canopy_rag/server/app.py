@@ -131,6 +131,8 @@ def _lifespan(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             await _warm(service)
+            if service.uploads is not None:
+                service.uploads.resume()
             async with mount.running():
                 yield
         finally:

@@ -25,6 +25,8 @@ from canopy_rag.ingest import registry
 from canopy_rag.server.errors import ApiError, OverloadedError
 
 FOLDER = "uploads"
+PART = ".part"
+"""Suffix of a file that has not arrived whole."""
 MAX_AT_ONCE = 8
 """Files that arrive at the same time."""
 MAX_WAITING = 200
@@ -105,11 +107,21 @@ class Uploads:
             n_bytes = await self._store(safe, body)
         finally:
             self._n_arriving -= 1
-        upload = Upload(id=secrets.token_hex(8), name=safe, n_bytes=n_bytes)
-        self._put(upload)
-        self._start()
-        self._waiting.put(upload.id)
-        return upload
+        return self._queue(safe, n_bytes)
+
+    def resume(self) -> None:
+        """Queue the files of an earlier run, and remove what arrived in part.
+
+        What was indexed is unchanged and costs a checksum; what was still waiting, or was cut off,
+        is indexed now.
+        """
+        if not self._folder.is_dir():
+            return
+        for path in sorted(self._folder.iterdir()):
+            if path.suffix == PART:
+                path.unlink(missing_ok=True)
+            elif path.is_file() and registry.is_supported(path):
+                self._queue(path.name, path.stat().st_size)
 
     def get(self, upload_id: str) -> Upload:
         """Return an upload as it stands.
@@ -128,7 +140,7 @@ class Uploads:
             return list(reversed(self._known.values()))
 
     def close(self) -> None:
-        """End the thread after the file at work; what waits is dropped."""
+        """End the thread after the file at work; what waits is left to the next start."""
         self._closed = True
         self._waiting.put(None)
 
@@ -136,7 +148,7 @@ class Uploads:
         """Write the whole file or nothing; return its size."""
         room = self._config.max_uploads_bytes - await anyio.to_thread.run_sync(self._stored_bytes)
         limit = min(self._config.max_upload_bytes, room)
-        part = self._folder / f".{secrets.token_hex(8)}.part"
+        part = self._folder / f".{secrets.token_hex(8)}{PART}"
         n_bytes = 0
         try:
             async with await anyio.open_file(part, "xb") as file:
@@ -162,6 +174,13 @@ class Uploads:
             with contextlib.suppress(FileNotFoundError):  # another upload may end meanwhile
                 total += each.stat().st_size if each.is_file() else 0
         return total
+
+    def _queue(self, name: str, n_bytes: int) -> Upload:
+        upload = Upload(id=secrets.token_hex(8), name=name, n_bytes=n_bytes)
+        self._put(upload)
+        self._start()
+        self._waiting.put(upload.id)
+        return upload
 
     def _put(self, upload: Upload) -> None:
         with self._lock:

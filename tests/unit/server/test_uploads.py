@@ -220,6 +220,36 @@ async def test_a_stopped_server_indexes_no_file_that_waits(
     assert uploads.get(second.id).state == "waiting"
 
 
+async def test_files_that_waited_when_a_server_died_are_indexed_by_the_next(
+    own: Index,
+) -> None:
+    folder = own.path / "uploads"
+    folder.mkdir()
+    (folder / "zoo.md").write_bytes(ZEBRA)
+    (folder / ".0123.part").write_bytes(ZEBRA[:3])
+    (folder / "notes.xyz").write_bytes(b"of no kind that is read")
+    ended: list[str] = []
+    for expected in ({"indexed": 1}, {"unchanged": 1}):
+        uploads = Uploads(own, ServerConfig(allow_upload=True), ended.append)
+        uploads.resume()
+        (only,) = uploads.latest()
+        uploads._waiting.put(None)
+        assert uploads._thread is not None
+        await asyncio.to_thread(uploads._thread.join, 30)
+        assert uploads.get(only.id).state == "done"
+        report = uploads.get(only.id).report
+        assert report is not None
+        assert expected.items() <= report["files"].items()
+    assert ended == ["done", "done"]
+    assert sorted(each.name for each in folder.iterdir()) == ["notes.xyz", "zoo.md"]
+
+
+def test_without_earlier_uploads_there_is_nothing_to_resume(own: Index) -> None:
+    uploads = Uploads(own, ServerConfig(allow_upload=True), lambda _: None)
+    uploads.resume()
+    assert uploads.latest() == []
+
+
 async def test_a_client_that_vanishes_leaves_nothing(
     app_of: Any, scope_of: Any, own: Index
 ) -> None:
