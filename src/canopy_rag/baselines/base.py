@@ -69,8 +69,8 @@ class Parts:
     llm: LLM | None = None
     """The one chat model of all other calls (P18): router, thoughts, judge, extractor."""
     frozen: Retriever | None = None
-    """Over the same items, with the retrieval encoder for nodes too (f0); the loop's own where
-    there is no adapter. None: methods that need f0 are refused."""
+    """Finds the same items and compares their nodes with the frozen encoder (f0); the loop's own
+    where there is no adapter. None: methods that need f0 are refused."""
     splitter: SentenceSplitter | None = None
     """Finds the end of a sentence that a model wrote."""
 

@@ -11,6 +11,8 @@ Differences from the paper:
 - Without refinement the aggregate classifier is not asked: every table is whole already.
 - After the last allowed round the critic is not asked: it could change nothing (D5).
 - A multiple-choice question searches with its text alone; critic and reader get its options too.
+- In the paper the frozen encoder finds the items. Where the adapter finds them too (`minilm`, D12),
+  it does so for every method, `canopy-f0` included: `f0` takes its place for nodes alone.
 """
 
 from __future__ import annotations

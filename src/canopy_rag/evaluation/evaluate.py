@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from canopy_rag.baselines.base import Method, Parts
+from canopy_rag.baselines.frozen import FrozenNodes, finds_alike
 from canopy_rag.baselines.registry import build, full_name, parse
 from canopy_rag.config import Config
 from canopy_rag.core import codec
@@ -226,10 +227,7 @@ class Evaluation:
         )
         frozen = loop.retriever
         if "f0" in pools:
-            other = pools["f0"]
-            frozen = Retriever(
-                encoder=other.encoder, store=other.store, hybrid=config.retrieval.hybrid
-            )
+            frozen = _frozen_retriever(frozen, pools["f0"])
         parts = Parts(
             loop=loop,
             llm=self.llm,
@@ -354,6 +352,19 @@ def _frozen(config: Config) -> Config | None:
     """Return the settings without the encoder's adapter; None if it has none."""
     name = without_adapter(config.encoder.name)
     return None if name is None else replace(config, encoder=replace(config.encoder, name=name))
+
+
+def _frozen_retriever(own: Retriever, pool: Pool) -> Retriever:
+    """Return what finds the items that `own` finds, and compares their nodes with f0."""
+    if finds_alike(own.encoder, pool.encoder):
+        return Retriever(encoder=pool.encoder, store=pool.store, hybrid=own.hybrid)
+    return FrozenNodes(
+        encoder=own.encoder,
+        store=own.store,
+        hybrid=own.hybrid,
+        frozen=pool.encoder,
+        source=pool.store,
+    )
 
 
 def _adapter(config: Config) -> str | None:
