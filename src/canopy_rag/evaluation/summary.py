@@ -93,6 +93,9 @@ def summarise(results: Results, *, resamples: int = RESAMPLES, seed: int = 0) ->
         "oracle": results.config["models"]["llm"].startswith("oracle"),
         "benchmarks": benchmarks,
         "pooled": {group: _pooled(results, group, sampling) for group in groups},
+        "pooled_decisions": {
+            group: _pooled_decisions(results, group, sampling) for group in groups
+        },
         "differences": _differences(results, sampling),
     }
 
@@ -252,9 +255,10 @@ def _routing_shares(table: Table, rows: Any) -> Json | None:
 
 
 def _pooled(results: Results, group: str, sampling: Sampling) -> Json:
-    """Return figures averaged over the benchmarks of a group, each weighing the same (Figure 7).
+    """Return figures over the benchmarks of a group; a method not run on each of them is left out.
 
-    A method is left out that was not run on each of them.
+    Quality, tokens and calls are means of the benchmarks' means (Figure 7). Gold-leaf recall is one
+    mean over all questions that have it (P12), shares are ratios of sums (P17).
     """
     names = results.of(group)
     found: Json = {}
@@ -271,9 +275,36 @@ def _pooled(results: Results, group: str, sampling: Sampling) -> Json:
             "benchmarks": names,
             "quality": sampling.mean(np.concatenate(scores), strata),
         }
-        for name in ("evidence_tokens", "llm_calls", "gold_leaf_recall"):
-            values = np.concatenate([table.column(name) for table in tables])
-            found[method][name] = sampling.mean(values, strata)
+
+        def column(name: str, tables: Sequence[Table] = tables) -> Numbers:
+            return np.concatenate([table.column(name) for table in tables])
+
+        for name in ("evidence_tokens", "llm_calls"):
+            found[method][name] = sampling.mean(column(name), strata)
+        found[method] |= {
+            "gold_leaf_recall": sampling.mean(column("gold_leaf_recall")),
+            "held_share": sampling.ratio(column("held_hits"), column("follow_up_hits")),
+            "kept_whole": {
+                kind: sampling.ratio(column(f"whole_{kind}"), column(f"refined_{kind}"))
+                for kind in ("gold", "non_gold")
+            },
+        }
+    return found
+
+
+def _pooled_decisions(results: Results, group: str, sampling: Sampling) -> Json:
+    """Return the share of right decisions over the benchmarks of a group, by encoder (P11)."""
+    names = results.of(group)
+    found: Json = {}
+    for encoder in ("f0", "f_theta"):
+        own = [results.decided.get((name, encoder)) for name in names]
+        each = [decided for decided in own if decided is not None]
+        if each and len(each) == len(names):
+            everything = Decided(
+                right=[n for decided in each for n in decided.right],
+                total=[n for decided in each for n in decided.total],
+            )
+            found[encoder] = _decided(everything, sampling)
     return found
 
 

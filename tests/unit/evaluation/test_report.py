@@ -8,11 +8,12 @@ from importlib import resources
 import pytest
 from tests.unit.evaluation.evaluations import Fixed, settings, work
 
-from canopy_rag.core.errors import ConfigError, DataError
-from canopy_rag.evaluation.folder import RunFolder
+from canopy_rag.core.errors import ConfigError, DataError, LLMError
+from canopy_rag.evaluation.folder import DECISIONS, RunFolder
+from canopy_rag.evaluation.journal import Journal
 from canopy_rag.evaluation.report import write_report
 from canopy_rag.evaluation.report.cases import choose
-from canopy_rag.evaluation.report.paper import paper_value
+from canopy_rag.evaluation.report.paper import IN_DOMAIN, paper_value
 from canopy_rag.evaluation.report.sheets import Sheet, cell, written
 from canopy_rag.evaluation.results import load
 from canopy_rag.evaluation.runner import Runner
@@ -72,6 +73,42 @@ def test_a_report_has_rounds_kept_sentences_and_both_answers(folder, tmp_path):
     assert "- Vanilla RAG: nobody" in page
     assert all(path.exists() for path in made.files)
     assert json.loads((folder / "metrics.json").read_text()) == made.metrics[0]
+
+
+@pytest.mark.parametrize("missing", [(), ("mmqa",)])
+async def test_the_papers_figures_over_all_benchmarks_stand_beside_all_five_alone(
+    tmp_path, missing
+):
+    names = [name for name in sorted(IN_DOMAIN) if name not in missing]
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.begin(settings(*names), {"methods": ["canopy"]})
+    await Runner(folder).run([work(2, Fixed(kept=(2,)), name) for name in names])
+    with Journal(folder / DECISIONS) as journal:
+        for name in names:
+            record = {"benchmark": name, "encoder": "f0", "question": "q0"}
+            journal.append({**record, "right": 1, "total": 2, "by_modality": {}})
+    write_report([folder.path], folder.path, resamples=20)
+    tables = {
+        name: (folder / "tables" / f"table-{name}.md").read_text("utf-8")
+        for name in ("11", "decisions", "refinement")
+    }
+    assert "50.0 (paper 35.0)" in tables["decisions"]  # NQ, f0
+    beside = ("100.0 (paper 79.4)", "50.0 (paper 36.9)", "100.0 (paper 63.3)", "20.0 (paper 25.5)")
+    page = "\n".join(tables.values())
+    assert [text in page for text in beside] == [not missing] * 4
+    assert page.count("20.0") == 1
+
+
+async def test_a_report_says_which_answers_are_missing(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    folder.begin(settings(), {"methods": ["vanilla", "canopy"]})
+    fails = {"q1": LLMError("the server is gone")}
+    await Runner(folder).run([work(20, Fixed(name="vanilla")), work(20, Fixed(fails=fails))])
+    write_report([folder.path], folder.path, resamples=20)
+    page = (folder / "report.md").read_text("utf-8")
+    assert "both methods have: canopy on toy 19 of 20 (1 failed)." in page
 
 
 def test_the_same_run_gives_the_same_report(folder, tmp_path):

@@ -78,6 +78,28 @@ def test_kinds_pools_decisions_and_latency_are_there(metrics):
     assert toy["methods"]["canopy"]["amortized_latency_s"]["n"] == 10
 
 
+async def test_pools_weigh_benchmarks_in_scores_and_questions_in_gold_leaf_recall(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.begin(settings("large", "small"), {"methods": ["canopy"]})
+    works = [
+        work(6, Fixed(kept=(2,), right=frozenset()), "large"),  # keeps the gold leaf
+        work(2, Fixed(kept=(5,)), "small"),  # drops it
+    ]
+    await Runner(folder).run(works)
+    with Journal(folder / DECISIONS) as journal:
+        for name, right, total in (("large", 1, 6), ("small", 2, 2)):
+            record = {"benchmark": name, "encoder": "f0", "question": "q0"}
+            journal.append({**record, "right": right, "total": total, "by_modality": {}})
+    metrics = summarise(load(folder), resamples=50)
+    pooled = metrics["pooled"]["in_domain"]["canopy"]
+    assert pooled["quality"]["value"] == pytest.approx((0 + 1) / 2)
+    assert pooled["gold_leaf_recall"]["value"] == 6 / 8
+    assert pooled["held_share"]["value"] == 1
+    assert pooled["kept_whole"] == {"gold": pooled["kept_whole"]["gold"], "non_gold": None}
+    assert metrics["pooled_decisions"]["in_domain"]["f0"]["value"] == 3 / 8
+    assert "f_theta" not in metrics["pooled_decisions"]["in_domain"]
+
+
 async def test_failed_questions_are_counted_until_they_are_answered(folder):
     with Journal(folder / FAILURES) as journal:
         for name in ("q0", "q77"):

@@ -6,6 +6,9 @@ import json
 from functools import cache
 from importlib import resources
 
+IN_DOMAIN = frozenset(("nq", "hotpotqa", "ottqa", "mmqa", "lvbench"))
+"""What the paper's figures over `all` benchmarks are over."""
+
 
 @cache
 def _values() -> dict[tuple[str, str, str], float]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from canopy_rag.evaluation.report.paper import IN_DOMAIN
+from canopy_rag.evaluation.report.rates import rates
 from canopy_rag.evaluation.report.sheets import Cell, Sheet, cell
 from canopy_rag.evaluation.summary import BASES
 
@@ -62,6 +64,11 @@ class Summary:
             "method": method,
         }
 
+    def scope(self, group: str) -> str:
+        """Return the name of a figure's benchmark over a group: `all` where it is the paper's."""
+        names = self.benchmarks(group)
+        return ALL if names.keys() == IN_DOMAIN else "+".join(names)
+
     def cell(self, benchmark: str, method: str, figure: str) -> Cell | None:
         """Return a figure of a method on a benchmark; None where it was not run."""
         result = self.benchmarks()[benchmark]["methods"].get(method)
@@ -80,6 +87,7 @@ def tables(runs: Sequence[Summary]) -> list[Sheet]:
         compared(runs, "12", "out_of_domain", "Benchmarks out of domain"),
         compared(runs, "extra", "extra", "Benchmarks outside the paper"),
         flat(runs),
+        *rates(runs, (CANOPY, ROUTED)),
         behaviour(runs),
         differences(runs),
     ]
@@ -141,10 +149,11 @@ def _grid(
 
 
 def _means(run: Summary, group: str | None, method: str) -> list[Cell | None]:
-    pooled = run.metrics["pooled"].get(group or "in_domain", {}).get(method)
+    group = group or "in_domain"
+    pooled = run.metrics["pooled"].get(group, {}).get(method)
     if pooled is None:
         return [None, None]
-    where = run.where(ALL, method)
+    where = run.where(run.scope(group), method)
     return [cell(where, figure, pooled[figure]) for figure in ("quality", "evidence_tokens")]
 
 
@@ -214,9 +223,9 @@ def recall(runs: Sequence[Summary]) -> Sheet:
     sheet = Sheet(
         number="11",
         title="Gold-leaf recall",
-        columns=("run", "method", *names, "mean in domain"),
+        columns=("run", "method", *names, "in domain"),
         note="Share of the gold leaves that remain, of shown gold items that refinement may split, "
-        "in the evidence that the reader answers on.",
+        "in the evidence that the reader answers on; in domain: over all questions alike.",
     )
     for run in runs:
         for method in (CANOPY, ROUTED, "canopy-f0"):
@@ -228,7 +237,9 @@ def recall(runs: Sequence[Summary]) -> Sheet:
             ]
             pooled = run.metrics["pooled"].get("in_domain", {}).get(method)
             mean = pooled and cell(
-                run.where(ALL, method), "gold_leaf_recall", pooled["gold_leaf_recall"]
+                run.where(run.scope("in_domain"), method),
+                "gold_leaf_recall",
+                pooled["gold_leaf_recall"],
             )
             sheet.add([run.run, method], [*cells, mean or None])
     return sheet

@@ -84,6 +84,16 @@ def _tables(runs: Sequence[Summary], out: Path) -> list[Path]:
     return files
 
 
+def _unanswered(run: Summary) -> list[str]:
+    """Return which methods lack answers on which benchmarks, and how many."""
+    return [
+        f"{method} on {name} {own['n']:,} of {each['n']:,} ({own['n_failed']:,} failed)"
+        for name, each in run.benchmarks().items()
+        for method, own in each["methods"].items()
+        if own["n"] < each["n"]
+    ]
+
+
 def _page(runs: Sequence[Summary], drawn: Sequence[Path], studies: Sequence[str]) -> str:
     parts = ["# Report", ""]
     for run in runs:
@@ -96,6 +106,12 @@ def _page(runs: Sequence[Summary], drawn: Sequence[Path], studies: Sequence[str]
             parts.append(
                 "  - **An oracle** that knows the gold takes the model's part: figures say what "
                 "the evidence is worth, not what a model makes of it."
+            )
+        missing = _unanswered(run)
+        if missing:
+            parts.append(
+                "  - **Not all questions are answered**; figures are of those that are, and "
+                f"differences of those that both methods have: {'; '.join(missing)}."
             )
     parts += ["", "Numbers in brackets are the paper's, where its appendices state them.", ""]
     parts += [sheet.markdown() for sheet in tables(runs)]
