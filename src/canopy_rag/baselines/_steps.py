@@ -33,8 +33,7 @@ async def until_deadline(loop: Loop, gathered: Gathered, rounds: Coroutine[Any, 
 
 async def search(loop: Loop, gathered: Gathered, query: str) -> list[Explained]:
     """Search with a query and enter its round."""
-    with gathered.clock.stage("retrieve"):
-        explained = await asyncio.to_thread(loop.search, query, Routing())
+    explained = await loop.timed_search(query, Routing(), gathered.clock)
     gathered.start(len(gathered.rounds) + 1, query, Routing(), explained)
     return explained
 

@@ -15,7 +15,8 @@ class Timeline:
     Questions overlap. A moment counts once, if any question was in a stage other than vector
     search: what is left of the batch's wall clock are the moments at which nothing but searches
     went on. Encoding queries, routing, similarities, every call with its prompt and its wait for a
-    free place in the client's queue count; nodes were encoded before.
+    free place in the client's queue count; waiting for a thread to search in does not; nodes were
+    encoded before.
     """
 
     def __init__(self) -> None:

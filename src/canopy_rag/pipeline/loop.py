@@ -154,9 +154,7 @@ class Loop:
         if self.router is not None:
             with clock.stage("route"):
                 routing = await self.router.route(query)
-        with clock.stage("retrieve"):
-            # Arithmetic and file reading: off the event loop, so that other questions go on.
-            explained = await asyncio.to_thread(self.search, query, routing)
+        explained = await self.timed_search(query, routing, clock)
         gathered.start(number, query, routing, explained)
         tables = {e.found.item.id for e in explained if e.found.item.modality == "table"}
         if tables and self.classifier is not None and gathered.aggregate is None:
@@ -175,6 +173,22 @@ class Loop:
         if isinstance(self.reader, LLMReader) and settings.budget is not None:
             return await self.reader.fit(evidence, settings.budget, settings.cap)
         return fit(evidence, settings.budget, settings.cap)
+
+    async def timed_search(self, query: str, routing: Routing, clock: Clock) -> list[Explained]:
+        """Return what `search` does, off the event loop, so that other questions go on.
+
+        Its stage is `retrieve`. It begins when a thread is free: those who wait for others' vector
+        searches would else count them (P17).
+
+        Raises:
+            EncodeError: If the query cannot be encoded.
+        """
+
+        def timed() -> list[Explained]:
+            with clock.stage("retrieve"):
+                return self.search(query, routing)
+
+        return await asyncio.to_thread(timed)
 
     def search(self, query: str, routing: Routing) -> list[Explained]:
         """Return the hits of one query with the regions selected of each, in rank order.

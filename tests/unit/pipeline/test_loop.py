@@ -1,7 +1,10 @@
 """One question from retrieval to answer, with a scripted model and without one."""
 
+import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,9 +13,12 @@ from canopy_rag.core.answer import Answer
 from canopy_rag.core.errors import LLMError
 from canopy_rag.core.evidence import Evidence, Meter
 from canopy_rag.core.protocols import Entry
+from canopy_rag.evaluation.latency import Timeline
+from canopy_rag.pipeline import clock
 from canopy_rag.pipeline.loop import Loop
 from canopy_rag.pipeline.reader import ExtractiveReader, LLMReader
 from canopy_rag.pipeline.retrieve import Retriever
+from canopy_rag.pipeline.route import Routing
 from canopy_rag.testing.memory_store import MemoryStore
 from canopy_rag.testing.scripted import ScriptedLLM, prompt_text
 from tests.unit.pipeline.conftest import text_item
@@ -144,3 +150,25 @@ async def test_a_cap_of_the_whole_prompt_goes_before_a_larger_window(loop):
     reader = LLMReader(llm=llm, window=330, max_tokens=50)
     await loop(reader).answer(QUESTION)
     assert await llm.count_tokens(prompt_text(llm.calls[0])) + 50 <= 330
+
+
+async def test_waiting_for_a_thread_while_others_search_is_no_time_of_a_stage(loop, monkeypatch):
+    """Time stands still but for vector search, which the paper's latency leaves out (P17)."""
+    now = [0.0]
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    own = loop(ExtractiveReader())
+    store = own.retriever.store
+
+    def search(*arguments, **more):
+        now[0] += 10
+        return store.search(*arguments, **more)
+
+    slow = replace(own.retriever, store=SimpleNamespace(search=search))
+    one = replace(own, retriever=slow)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    timeline = Timeline()
+    with clock.watching(timeline):
+        await asyncio.gather(
+            *(one.timed_search(QUESTION, Routing(), clock.Clock()) for _ in range(3))
+        )
+    assert (timeline.search_s, timeline.counted_s) == (30, 0)
