@@ -69,7 +69,7 @@ def assert_equal(trunk: MiniLMTrunk, other) -> None:
 
 @pytest.mark.parametrize("mode", ["late", "node"])
 def test_untrained_it_is_the_embedded_encoder(mode):
-    assert_equal(MiniLMTrunk(RECIPE, mode=mode), encoder("minilm", mode=mode))
+    assert_equal(MiniLMTrunk(RECIPE, mode=mode), encoder("minilm:base", mode=mode))
 
 
 def test_a_trained_adapter_runs_in_onnxruntime_with_torchs_vectors(source, learned, tmp_path):
@@ -92,7 +92,7 @@ def test_a_trained_adapter_runs_in_onnxruntime_with_torchs_vectors(source, learn
     assert_equal(trunk, merged)
     with torch.no_grad(), trunk.module.disable_adapter():
         plain = trunk.query_vectors(QUERIES).numpy()
-    frozen = encoder("minilm")
+    frozen = encoder("minilm:base")
     assert plain == pytest.approx(frozen.encode_queries(QUERIES).node, abs=EQUAL)
     retrieval = merged.encode_queries(QUERIES).retrieval
     assert np.array_equal(retrieval, frozen.encode_queries(QUERIES).retrieval)
@@ -141,7 +141,7 @@ def test_a_trunk_that_finds_items_too_runs_in_onnxruntime_with_the_same_similari
 
 
 def likeness_of(learned):
-    return frozen_likeness(learned.examples, encoder("minilm"))
+    return frozen_likeness(learned.examples, encoder("minilm:base"))
 
 
 def fit_again(trunk, learned, likeness):
@@ -192,7 +192,7 @@ def test_all_weights_of_a_small_encoder_can_be_trained(source, tmp_path):
     body = train(job)
     assert body["kind"] == "full"
     tuned = encoder("minilm", weights=tmp_path / "weights")
-    plain = encoder("minilm")
+    plain = encoder("minilm:base")
     assert tuned.fingerprint != plain.fingerprint
     assert not np.allclose(
         tuned.encode_queries(QUERIES).node, plain.encode_queries(QUERIES).node, atol=1e-4
@@ -210,7 +210,7 @@ def test_the_batch_does_not_change_an_examples_similarities(learned: Portion):
     with torch.no_grad():
         together = trunk.similarities(batch)
         alone = [trunk.similarities([each])[0] for each in batch]
-    plain = encoder("minilm")
+    plain = encoder("minilm:base")
     for example, one, two in zip(batch, together, alone, strict=True):
         assert one.numpy() == pytest.approx(two.numpy(), abs=1e-5)
         query = plain.encode_queries([example.query]).node[0]
