@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,7 +86,10 @@ def entries(n_items: int, dim: int, seed: int) -> Iterator[Entry]:
         spans = [(int(a), int(a) + len(part)) for a, part in zip(starts, parts, strict=False)]
         nodes = text_tree(len(text), [spans], (), 2)
         leaves = topics[number % 200] + rng.normal(size=(N_LEAVES, dim)).astype(np.float32)
-        vectors = pool(nodes, leaves, [26] * N_LEAVES, topics[number % 200], 4)
+        vectors = replace(
+            pool(nodes, leaves, [26] * N_LEAVES, topics[number % 200], 4),
+            tokens=rng.integers(1_000, 30_000, 26 * N_LEAVES).astype(np.uint16),
+        )
         item = Item(
             id=item_id(uri, number % PER_SOURCE),
             modality="text",
@@ -143,7 +147,9 @@ def measure(store: LanceStore, encoder: Encoder, n_queries: int, k: int) -> dict
         started = time.perf_counter()
         vectors = watch.time("embed the query", lambda: encoder.encode_queries([query]))
         found = watch.time("store", lambda: store.search(vectors.retrieval[0], k))
-        explained = watch.time("refine", lambda: explain(found, vectors.node[0], settings.select))
+        explained = watch.time(
+            "refine", lambda: explain(found, vectors.of(0), settings.over("set"))
+        )
         watch.time(
             "evidence", lambda: add_round(Evidence(meter=meter), explained, query, settings).text
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,19 @@ class StoreContract:
             expected = similarities(entry.item.nodes, entry.vectors.nodes, unit(1, 2))
             actual = similarities(back.item.nodes, back.nodes, unit(1, 2))
             assert np.allclose(expected, actual, atol=1e-6)
+
+    def test_the_leaves_tokens_come_back(self, tmp_path: Any) -> None:
+        """Beside items of which none are stored; the largest id is kept."""
+        plain = make_entry(make_item("plain"), unit(1, 1))
+        own = make_entry(make_item("own"), unit(1))
+        tokens = np.array([65_535, 0, 7, *range(50)], np.uint16)
+        nodes = replace(own.vectors.nodes, tokens=tokens)
+        own = replace(own, vectors=replace(own.vectors, nodes=nodes))
+        first, second = self.filled(tmp_path, [plain, own]).search(unit(1), 2)
+        assert first.nodes.tokens is not None
+        assert first.nodes.tokens.dtype == np.uint16
+        assert first.nodes.tokens.tolist() == tokens.tolist()
+        assert second.nodes.tokens is None
 
     def test_vectors_of_nodes_encoded_one_by_one_come_back(self, tmp_path: Any) -> None:
         """Without weights and norms there is one row per node."""
