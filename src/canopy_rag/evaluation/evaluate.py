@@ -19,8 +19,11 @@ from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.protocols import LLM, Fingerprint, MediaPart, placeless
 from canopy_rag.core.questions import Question
 from canopy_rag.datasets.base import Benchmark
+from canopy_rag.datasets.frozen import frozen
 from canopy_rag.datasets.splits import Part
-from canopy_rag.encoders.names import without_adapter
+from canopy_rag.encoders import names as encoder_names
+from canopy_rag.encoders.adapters import read_adapter
+from canopy_rag.encoders.locate import ADAPTERS
 from canopy_rag.evaluation import oracle
 from canopy_rag.evaluation.deciding import decide
 from canopy_rag.evaluation.diagnose import Task
@@ -76,8 +79,8 @@ class Evaluation:
         """Read, encode what is new, ask what is not answered yet.
 
         Raises:
-            ConfigError: If the folder holds another run, naming what differs, or a method cannot be
-                built.
+            ConfigError: If the folder holds another run, naming what differs, a method cannot be
+                built, or the package's adapter was trained on what is tested.
             DataError: If a benchmark cannot be read, or another process runs in the folder.
             CanopyError: If every question of a batch fails.
         """
@@ -127,6 +130,8 @@ class Evaluation:
                     portions=plan.config.evaluate.portions,
                 )
             )
+        if plan.part == "test":
+            check_untrained(plan.config, tasks)
         return tasks
 
     def _pools(self, tasks: Sequence[Task], methods: Sequence[str]) -> dict[str, dict[str, Pool]]:
@@ -329,6 +334,33 @@ class Evaluation:
         }
 
 
+def check_untrained(config: Config, tasks: Sequence[Task]) -> None:
+    """Check that the adapter of the package was not trained on what is tested.
+
+    It was trained, and chosen, on the frozen parts; the paper's portions are another draw.
+
+    Raises:
+        ConfigError: If it was.
+    """
+    named = encoder_names.parse(config.encoder.name)
+    own = named.scheme != "minilm" or named.adapter is not None or config.encoder.weights
+    if own or named.target == "base":
+        return
+    manifest = read_adapter(ADAPTERS[named.target]).manifest
+    seen = {name.partition(":")[0] for name in manifest["data"]}
+    for task in tasks:
+        settled = frozen(task.name) if task.name in seen else None
+        parts = {} if settled is None else settled.parts
+        n = sum(parts.get(question.id, "test") != "test" for question in task.questions)
+        if n:
+            raise ConfigError(
+                f"the adapter of {config.encoder.name!r} was trained or chosen on {n} of the "
+                f"{len(task.questions)} test questions of {task.name}; take "
+                'evaluate.portions = "frozen", or an encoder without it: minilm:base, or '
+                "minilm:base+DIR with one of your own"
+            )
+
+
 async def _discover(llm: LLM | None) -> None:
     """Let a server tell its model, by whose name replies are kept."""
     ask = getattr(llm, "discover", None)
@@ -350,7 +382,7 @@ def _wants_frozen(name: str) -> bool:
 
 def _frozen(config: Config) -> Config | None:
     """Return the settings without the encoder's adapter; None if it has none."""
-    name = without_adapter(config.encoder.name)
+    name = encoder_names.without_adapter(config.encoder.name)
     return None if name is None else replace(config, encoder=replace(config.encoder, name=name))
 
 
