@@ -11,12 +11,14 @@ from tests.unit.evaluation.evaluations import Fixed, settings, work
 from canopy_rag.core.errors import ConfigError, DataError, LLMError
 from canopy_rag.evaluation.folder import DECISIONS, RunFolder
 from canopy_rag.evaluation.journal import Journal
-from canopy_rag.evaluation.report import write_report
+from canopy_rag.evaluation.report import figures, write_report
 from canopy_rag.evaluation.report.cases import choose
 from canopy_rag.evaluation.report.paper import IN_DOMAIN, paper_value
 from canopy_rag.evaluation.report.sheets import Sheet, cell, written
+from canopy_rag.evaluation.report.tables import Summary
 from canopy_rag.evaluation.results import load
 from canopy_rag.evaluation.runner import Runner
+from canopy_rag.evaluation.summary import summarise
 
 WHERE = {"run": "r", "reader": "m", "benchmark": "tatqa", "method": "canopy"}
 
@@ -98,6 +100,31 @@ async def test_the_papers_figures_over_all_benchmarks_stand_beside_all_five_alon
     page = "\n".join(tables.values())
     assert [text in page for text in beside] == [not missing] * 4
     assert page.count("20.0") == 1
+
+
+@pytest.mark.parametrize("other", ["hashing", "minilm"])
+async def test_decisions_of_two_encoders_stand_beside_each_other(tmp_path, monkeypatch, other):
+    drawn = []
+    monkeypatch.setattr(figures, "plot_decision_accuracy", lambda bars, path: drawn.append(bars))
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path, encoder, right in zip(paths, ("hashing", other), (1, 2), strict=True):
+        folder = RunFolder(path)
+        path.mkdir()
+        models = {"llm": "scripted", "encoder": {"name": encoder}}
+        folder.begin({**settings(), "models": models}, {"methods": ["canopy"]})
+        await Runner(folder).run([work(2)])
+        with Journal(folder / DECISIONS) as journal:
+            record = {"benchmark": "toy", "encoder": "f_theta", "question": "q0"}
+            journal.append({**record, "right": right, "total": 4, "by_modality": {}})
+    loaded = [load(RunFolder(path)) for path in paths]
+    runs = [
+        (Summary(run=own.name, metrics=summarise(own, resamples=20), config=own.config), own)
+        for own in loaded
+    ]
+    figures._decisions(runs)(tmp_path / "figure.png")
+    bars = {each.series: each.share.value for each in drawn[0]}
+    two = {"a: f_theta": 0.25, "b: f_theta": 0.5}
+    assert bars == ({"f_theta": 0.25} if other == "hashing" else two)
 
 
 async def test_a_report_says_which_answers_are_missing(tmp_path):

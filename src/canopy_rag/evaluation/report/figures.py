@@ -124,12 +124,16 @@ def _decisions(runs: Sequence[tuple[Summary, Results]]) -> Draw | None:
     """Figure 8: decision accuracy by benchmark and encoder."""
     bars: list[Bar] = []
     seen: set[tuple[str, str]] = set()
+    models = [run.config["models"]["encoder"] for run, _ in runs]
     for run, _ in runs:
+        # No chat model decides here: runs of one encoder have the same figures.
+        prefix = "" if all(each == models[0] for each in models) else f"{run.run}: "
         for name, each in run.benchmarks().items():
             for role, found in sorted(each["decision_accuracy"].items()):
-                if found is not None and (name, role) not in seen:
-                    seen.add((name, role))
-                    bars.append(Bar(group=name, series=role, share=Interval(**found)))
+                series = f"{prefix}{role}"
+                if found is not None and (name, series) not in seen:
+                    seen.add((name, series))
+                    bars.append(Bar(group=name, series=series, share=Interval(**found)))
     return (lambda path: plot_decision_accuracy(bars, path)) if bars else None
 
 
