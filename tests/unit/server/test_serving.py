@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -95,6 +96,21 @@ def test_a_port_that_is_taken_is_told() -> None:
 def test_the_address_is_one_that_a_browser_here_can_open() -> None:
     with listen(ServerConfig(host="0.0.0.0", port=0)) as listener:
         assert url_of(listener) == f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+async def test_a_reply_is_not_held_back_until_its_head_is_acknowledged() -> None:
+    accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = writer.get_extra_info("socket")
+        accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with listen(ServerConfig(port=0)) as listener:
+        async with await asyncio.start_server(answer, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+            assert await asyncio.wait_for(accepted, 30) != 0
+            writer.close()
 
 
 def test_what_runs_ends_before_the_server_does(
