@@ -2,7 +2,7 @@
 
     CANOPY_DATA=folder-of-benchmark-folders python benchmarks/quality_methods.py
     ... --encoder minilm+FOLDER     another adapter
-    ... --no-local                  without the packaged reader (its part takes hours)
+    ... --no-local                  without the packaged reader (its part takes minutes)
 
 Three runs of `canopy evaluate`, resumed where they were left if the script is stopped:
 
