@@ -27,17 +27,18 @@ BIODIESEL = "price of biodiesel in Iowa"
 def serving(folder: Path, key: str | None) -> Iterator[str]:
     """Serve an index on a loopback port."""
     pytest.importorskip("fastapi", reason="the extra server brings it")
+    from canopy_rag._listening import listen
     from canopy_rag.api import Index
     from canopy_rag.config import Secret, load
     from canopy_rag.server import create_app
-    from canopy_rag.server.serving import listen, make_server, url_of
+    from canopy_rag.server.serving import make_server, url_of
 
     flags = {"index.path": str(folder), "llm.name": "none", "server.port": 0}
     config = load({**flags, "server.allow_upload": True, "server.grace_s": 2.0}, {})
     app = create_app(Index.open(config=config), config=config, key=Secret(key) if key else None)
     started = threading.Event()
     server = make_server(app, config.server, started.set)
-    listener = listen(config.server)
+    listener = listen(config.server.host, config.server.port)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

@@ -97,6 +97,7 @@ def _check_local(host: str) -> None:
 def _serve(index: Any, config: Config, output: Output, address: tuple[str, int] | None) -> None:
     import asyncio
 
+    from canopy_rag._listening import listen
     from canopy_rag.integrations.mcp import create_server
 
     server = create_server(index, config=config)
@@ -105,7 +106,7 @@ def _serve(index: Any, config: Config, output: Output, address: tuple[str, int] 
         asyncio.run(server.run_stdio_async())
         return
     host, port = address
-    listening = _listen(host, port)
+    listening = listen("127.0.0.1" if host == "localhost" else host, port)
     port = listening.getsockname()[1]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
     output.note(f"serving {index.path} by MCP at {url}")
@@ -115,15 +116,3 @@ def _serve(index: Any, config: Config, output: Output, address: tuple[str, int] 
 
     app = server.streamable_http_app(host=host)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
-
-
-def _listen(host: str, port: int) -> Any:
-    import socket
-
-    from canopy_rag.core.errors import ConfigError
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        raise ConfigError(f"cannot listen on {host} port {port}: {error}") from error

@@ -27,14 +27,15 @@ def run(output: Output, config: Config, *, api_key: str | None, opens: bool) -> 
     """
     for package in ("fastapi", "uvicorn", "prometheus_client"):
         require(package, extra="server", feature="canopy serve")
+    from canopy_rag._listening import listen
     from canopy_rag.server import create_app
-    from canopy_rag.server.serving import listen, log_to_stderr, make_server, url_of
+    from canopy_rag.server.serving import log_to_stderr, make_server, url_of
 
     key = server_api_key(flag=api_key)
     log_to_stderr([key, llm_api_key(), encoder_api_key()], quiet=output.quiet)
     index = Index.open(create=config.server.allow_upload, config=config)
     app = create_app(index, config=config, key=key)
-    listener = listen(config.server)
+    listener = listen(config.server.host, config.server.port)
     url = url_of(listener)
 
     def started() -> None:

@@ -15,44 +15,11 @@ from starlette.types import ASGIApp
 
 from canopy_rag._optional import require
 from canopy_rag.config import Secret, ServerConfig
-from canopy_rag.core.errors import ConfigError
 from canopy_rag.server.logs import Redacting
 
-BACKLOG = 1024
-MAX_PORT = 65_535
 KEEP_ALIVE_S = 30
 MAX_HEAD_BYTES = 32_768
 """Longest request line with headers."""
-
-
-def listen(config: ServerConfig) -> socket.socket:
-    """Return a socket that listens where the settings say.
-
-    Raises:
-        ConfigError: If that is not possible: the port is taken, the address is not ours.
-    """
-    if config.port > MAX_PORT:
-        raise ConfigError(f"--port must be at most {MAX_PORT}, got {config.port}")
-    try:
-        found = socket.getaddrinfo(
-            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, _, _, _, address = found[0]
-        with contextlib.ExitStack() as undo:
-            # By its number: asyncio sets TCP_NODELAY only where the protocol says TCP, and without
-            # it a reply's body waits 40 ms for the caller to acknowledge its head.
-            listener = undo.enter_context(
-                socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-            )
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(BACKLOG)
-            undo.pop_all()
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {config.host} port {config.port}: {error}; choose another --port"
-        ) from error
-    return listener
 
 
 def url_of(listener: socket.socket) -> str:

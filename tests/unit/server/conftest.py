@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from canopy_rag._listening import listen
 from canopy_rag.api import Index
 from canopy_rag.config import Config, Secret, load
 from canopy_rag.server import create_app
-from canopy_rag.server.serving import listen, make_server, url_of
+from canopy_rag.server.serving import make_server, url_of
 from canopy_rag.testing import corpus
 
 BASE = "http://127.0.0.1:8377"
@@ -109,7 +110,7 @@ def served(app_of: Callable[..., Any]) -> Clients:
         config = load(flags, {}).server
         started = threading.Event()
         server = make_server(app_of(**options), config, started.set)
-        listener = listen(config)
+        listener = listen(config.host, config.port)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

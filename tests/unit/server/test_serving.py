@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from canopy_rag.config import ServerConfig
+from canopy_rag._listening import listen
 from canopy_rag.core.errors import ConfigError
-from canopy_rag.server.serving import listen, url_of
+from canopy_rag.server.serving import url_of
 
 KEY = "a-key-of-the-tests"
 
@@ -90,11 +90,11 @@ def test_a_port_that_is_taken_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ConfigError, match=str(port)):
-            listen(ServerConfig(port=port))
+            listen("127.0.0.1", port)
 
 
 def test_the_address_is_one_that_a_browser_here_can_open() -> None:
-    with listen(ServerConfig(host="0.0.0.0", port=0)) as listener:
+    with listen("0.0.0.0", 0) as listener:
         assert url_of(listener) == f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
@@ -106,7 +106,7 @@ async def test_a_reply_is_not_held_back_until_its_head_is_acknowledged() -> None
         accepted.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         writer.close()
 
-    with listen(ServerConfig(port=0)) as listener:
+    with listen("127.0.0.1", 0) as listener:
         async with await asyncio.start_server(answer, sock=listener):
             _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
             assert await asyncio.wait_for(accepted, 30) != 0
