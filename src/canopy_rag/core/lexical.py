@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from canopy_rag.core.types import Node
 from canopy_rag.core.vectors import (
+    Borders,
     NodeQuery,
     NodeVectors,
     Terms,
@@ -71,7 +72,11 @@ def node_coverage(nodes: Sequence[Node], values: Sequence[float]) -> NDArray[np.
         nodes: A tree in preorder.
         values: Of its leaves, in order.
     """
-    begins, ends = leaf_borders(nodes)
+    return _means(leaf_borders(nodes), values)
+
+
+def _means(borders: Borders, values: Sequence[float]) -> NDArray[np.float32]:
+    begins, ends = borders
     # Lists: a tree is small, and each step of an array costs more than all of its sums.
     running = [0.0, *accumulate(values)]
     return np.array(
@@ -101,15 +106,16 @@ def node_similarities(
         ValueError: If vectors and tree of an item do not belong together, or terms are asked for
             where no tokens are stored.
     """
-    cosines = similarities_of_all(items, query.vector)
     if query.terms is None:
-        return cosines
+        return similarities_of_all(items, query.vector)
+    borders = [leaf_borders(nodes) for nodes, _ in items]
+    cosines = similarities_of_all(items, query.vector, borders)
     tokens, sizes = _leaf_tokens(items)
     values = coverage(tokens, sizes, query.terms).tolist()
     place = 0
-    for number, (nodes, vectors) in enumerate(items):
+    for number, (_, vectors) in enumerate(items):
         stop = place + len(vectors.rows) - 1
-        cosines[number] = cosines[number] + node_coverage(nodes, values[place:stop])
+        cosines[number] = cosines[number] + _means(borders[number], values[place:stop])
         place = stop
     return cosines
 

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from canopy_rag.core.types import Node
 
 Matrix = NDArray[np.floating]
+Borders = tuple[list[int], list[int]]
+"""Where the leaves of each node begin and end, counted in order."""
 AT_ONCE_ROWS = 4096
 """Rows that are converted to float32 at a time, 6 MB of 384 entries, unless one item has more."""
 
@@ -96,7 +98,7 @@ def leaf_intervals(nodes: Sequence[Node]) -> NDArray[np.int64]:
     return np.array(leaf_borders(nodes), np.int64).T.reshape(-1, 2)
 
 
-def leaf_borders(nodes: Sequence[Node]) -> tuple[list[int], list[int]]:
+def leaf_borders(nodes: Sequence[Node]) -> Borders:
     """Return where the leaves of each node begin and end, counted in order."""
     begins: list[int] = []
     ends: list[int] = []
@@ -176,7 +178,9 @@ def similarities(
 
 
 def similarities_of_all(
-    items: Sequence[tuple[Sequence[Node], NodeVectors]], query: NDArray[np.float32]
+    items: Sequence[tuple[Sequence[Node], NodeVectors]],
+    query: NDArray[np.float32],
+    borders: Sequence[Borders] | None = None,
 ) -> list[NDArray[np.float32]]:
     """Return what `similarities` does for each of several items, in fewer and larger steps.
 
@@ -185,6 +189,7 @@ def similarities_of_all(
     Args:
         items: Trees with their stored vectors.
         query: Unit vector, `(dim,)`.
+        borders: `leaf_borders` of the trees, where they are known already.
 
     Raises:
         ValueError: If vectors and tree of an item do not belong together.
@@ -202,21 +207,26 @@ def similarities_of_all(
         dots: NDArray[np.float32] = np.einsum("ij,j->i", rows, query)  # (n_rows,)
         place = 0
         for nodes, vectors in batch:
-            found.append(_of_item(nodes, vectors, dots[place : place + len(vectors.rows)]))
+            own = dots[place : place + len(vectors.rows)]
+            known = None if borders is None else borders[len(found)]
+            found.append(_of_item(nodes, vectors, own, known))
             place += len(vectors.rows)
         begin = end
     return found
 
 
 def _of_item(
-    nodes: Sequence[Node], vectors: NodeVectors, dots: NDArray[np.float32]
+    nodes: Sequence[Node],
+    vectors: NodeVectors,
+    dots: NDArray[np.float32],
+    borders: Borders | None,
 ) -> NDArray[np.float32]:
     """Return the similarities of an item's nodes from its rows' dot products with the query."""
     if vectors.weights is None or vectors.norms is None:
         if len(dots) != len(nodes):
             raise ValueError(f"{len(dots)} node vectors for a tree of {len(nodes)} nodes")
         return dots
-    begins, ends = leaf_borders(nodes)
+    begins, ends = leaf_borders(nodes) if borders is None else borders
     if len(dots) != ends[0] + 1 or len(vectors.norms) != len(nodes):
         raise ValueError(
             f"{len(dots)} stored rows and {len(vectors.norms)} norms for a tree of "
