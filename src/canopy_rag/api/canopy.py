@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, overload
@@ -133,7 +133,7 @@ class Canopy:
 
     def astream(
         self, question: str, *, on_round: Callable[[Round], None] | None = None
-    ) -> AsyncIterator[Evidence | str | Answer]:
+    ) -> AsyncGenerator[Evidence | str | Answer, None]:
         """Yield the evidence, the pieces of the answer as they come, and the answer.
 
         Args:

@@ -7,6 +7,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -157,14 +158,15 @@ class Evaluation:
                     config,
                     members,
                     self._contents(members),
-                    advance=lambda n, group=group, role=role: self.advance(  # type: ignore[misc]
-                        f"encoding the {group} pool ({role})", n, 0
-                    ),
+                    advance=partial(self._encoded, group, role),
                 )
                 for role, config in roles.items()
             }
             for group, members in groups.items()
         }
+
+    def _encoded(self, group: str, role: str, n: int) -> None:
+        self.advance(f"encoding the {group} pool ({role})", n, 0)
 
     def _contents(self, members: Sequence[Task]) -> dict[str, Any]:
         """Return what the items of a pool depend on."""

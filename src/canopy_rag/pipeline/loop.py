@@ -7,7 +7,7 @@ refined against its own query. Questions wait for nobody: there is no barrier be
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
 
 from canopy_rag.config import RetrievalConfig, SelectConfig
@@ -105,7 +105,7 @@ class Loop:
 
     async def stream(
         self, question: str, *, on_round: Callable[[Round], None] | None = None
-    ) -> AsyncIterator[Evidence | str | Answer]:
+    ) -> AsyncGenerator[Evidence | str | Answer, None]:
         """Yield the evidence, then the pieces of the answer as they come, then the answer."""
         gathered = await self.gather(question, on_round=on_round)
         yield gathered.evidence

@@ -48,7 +48,7 @@ async def _events(service: Service, canopy: Canopy, body: AskBody, emit: Emit) -
         emit(event("round", dumps(each.to_dict())))
 
     stream = canopy.astream(body.asked, on_round=tell if body.progress else None)
-    async with aclosing(stream) as parts:  # type: ignore[type-var]
+    async with aclosing(stream) as parts:
         async for part in parts:
             if isinstance(part, str):
                 emit(event("token", dumps(part)))

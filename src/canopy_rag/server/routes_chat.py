@@ -58,7 +58,7 @@ async def chat(body: ChatBody, request: Request, service: Served) -> Response:
         usage = bool(body.stream_options and body.stream_options.include_usage)
         opened = False
         stream = canopy.astream(question)
-        async with aclosing(stream) as parts:  # type: ignore[type-var]
+        async with aclosing(stream) as parts:
             async for part in parts:
                 if isinstance(part, Answer):
                     service.metrics.answer(part)

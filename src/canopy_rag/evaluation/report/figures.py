@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def _root_relative(runs: Sequence[tuple[Summary, Results]]) -> Draw | None:
             if parts["gold"] and parts["other"]
         ]
         if panels:
-            return lambda path, panels=panels: plot_root_relative(panels, path)  # type: ignore[misc]
+            return partial(plot_root_relative, panels)
     return None
 
 
@@ -159,7 +160,7 @@ def _outcomes(runs: Sequence[tuple[Summary, Results]]) -> Draw | None:
                 for modality, counts in sorted(sums.items())
             ]
         if bars:
-            return lambda path, bars=bars: plot_outcomes(bars, path)  # type: ignore[misc]
+            return partial(plot_outcomes, bars)
     return None
 
 
