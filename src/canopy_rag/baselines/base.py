@@ -135,6 +135,13 @@ class LoopMethod:
         return await self.loop.answer(asked(question), query=question.text)
 
 
+def with_rounds(loop: Loop, rounds: int | None) -> Loop:
+    """Return the loop with at most so many rounds; None: as it is."""
+    if rounds is None:
+        return loop
+    return replace(loop, retrieval=replace(loop.retrieval, rounds=rounds))
+
+
 def one_round(loop: Loop) -> Loop:
     """Return the loop with a single round over whole items: no critic, router, classifier."""
     retrieval = replace(loop.retrieval, rounds=1, route="off")

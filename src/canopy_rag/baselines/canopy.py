@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from canopy_rag.baselines._selectors import whole
-from canopy_rag.baselines.base import LoopMethod, Method, Parts, Spec
+from canopy_rag.baselines.base import LoopMethod, Method, Parts, Spec, with_rounds
 from canopy_rag.config.values import Least
 from canopy_rag.pipeline.route import ModalityRouter
 
@@ -78,9 +78,7 @@ def build(name: str, parts: Parts, settings: CanopySettings) -> Method:
     Raises:
         ConfigError: If the frozen encoder or the chat model is wanted and missing.
     """
-    loop = parts.loop
-    if settings.rounds is not None:
-        loop = replace(loop, retrieval=replace(loop.retrieval, rounds=settings.rounds))
+    loop = with_rounds(parts.loop, settings.rounds)
     if settings.select is not None:
         loop = replace(loop, selection=replace(loop.selection, select=settings.select))
     if settings.repeat is not None:

@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from canopy_rag.baselines import _selectors
-from canopy_rag.baselines.base import LoopMethod, Method, Parts, Spec, refined_always
+from canopy_rag.baselines.base import (
+    LoopMethod,
+    Method,
+    Parts,
+    Spec,
+    refined_always,
+    with_rounds,
+)
 from canopy_rag.config.values import Least
 from canopy_rag.pipeline.route import ModalityRouter
 
@@ -42,9 +49,7 @@ def build(name: str, parts: Parts, settings: FlatSettings) -> Method:
     Raises:
         ConfigError: If the frozen encoder or the chat model is wanted and missing.
     """
-    loop = refined_always(parts.loop)
-    if settings.rounds is not None:
-        loop = replace(loop, retrieval=replace(loop.retrieval, rounds=settings.rounds))
+    loop = with_rounds(refined_always(parts.loop), settings.rounds)
     return LoopMethod(
         name=name,
         loop=replace(

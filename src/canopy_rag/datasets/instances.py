@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 
-from canopy_rag.core.preferences import DecisionInstance, decision_instances, gold_leaves
+from canopy_rag.core.preferences import decision_instances, gold_leaves
 from canopy_rag.core.questions import Question
 from canopy_rag.core.types import Item
 from canopy_rag.datasets.base import Loaded
@@ -37,22 +37,6 @@ def question_gold(question: Question, items: Mapping[str, Item]) -> dict[str, fr
             [(span.start, span.stop) for span in question.gold if span.item_id == item_id],
         )
         for item_id in dict.fromkeys(span.item_id for span in question.gold)
-    }
-
-
-def question_instances(
-    question: Question, items: Mapping[str, Item]
-) -> dict[str, list[DecisionInstance]]:
-    """Return the decision instances of each of a question's gold items (P10).
-
-    Args:
-        question: Its gold names the items.
-        items: At least those, by id.
-    """
-    gold = question_gold(question, items)
-    return {
-        item_id: decision_instances(items[item_id].nodes, leaves)
-        for item_id, leaves in gold.items()
     }
 
 

@@ -92,6 +92,7 @@ class CanopyPostprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         texts = [at for at, each in enumerate(nodes) if _is_text(each.node)]
+        given_at = set(texts)
         given = [_given(nodes[at].node) for at in texts]
         query = None if query_bundle is None else query_bundle.query_str
         shown = {texts[each.position]: each for each in self._refiner.refine(query, given)}
@@ -99,7 +100,7 @@ class CanopyPostprocessor(BaseNodePostprocessor):
         for at, node in enumerate(nodes):
             if at in shown:
                 kept.append(_with_text(node, shown[at]))
-            elif at not in set(texts):
+            elif at not in given_at:
                 kept.append(node)
         return kept
 

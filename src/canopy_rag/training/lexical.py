@@ -20,9 +20,9 @@ from canopy_rag.core.lexical import coverage, node_coverage, question_terms
 from canopy_rag.core.node_text import leaf_texts
 from canopy_rag.core.types import Item
 from canopy_rag.core.vectors import Terms
+from canopy_rag.encoders.adapters import LEXICAL_TENSORS
 from canopy_rag.training.lora import FEATURE
 
-TENSORS = "lexical.safetensors"
 FIRST_WEIGHT = 0.3
 """Of the term, before the first step."""
 Tokens = tuple[NDArray[np.int32], NDArray[np.int64]]
@@ -119,7 +119,7 @@ class LexicalTerm:
     def write(self, folder: Path) -> None:
         """Write how rare tokens are; the weight stands in the manifest."""
         safetensors = require("safetensors.numpy", extra="train", feature=FEATURE)
-        (folder / TENSORS).write_bytes(safetensors.save({"idf": self._idf}))
+        (folder / LEXICAL_TENSORS).write_bytes(safetensors.save({"idf": self._idf}))
 
     def _leaves(self, item: Item) -> Tokens:
         found = self._tokens.get(item.id)

@@ -13,7 +13,7 @@ from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.protocols import Encoder
 from canopy_rag.datasets.splits import Part
-from canopy_rag.encoders.names import parse
+from canopy_rag.encoders.names import parse, without_adapter
 from canopy_rag.pipeline import factory
 from canopy_rag.training.batches import Likeness
 from canopy_rag.training.data import (
@@ -135,7 +135,7 @@ def build_trainable(config: EncoderConfig, recipe: Recipe) -> Trainable:
 
 def _base(config: EncoderConfig) -> EncoderConfig:
     """Return the settings of the encoder without the adapter that may come with it."""
-    return replace(config, name="minilm:base") if config.name == "minilm" else config
+    return replace(config, name=without_adapter(config.name) or config.name)
 
 
 def _check_trainable(config: EncoderConfig, recipe: Recipe) -> None:

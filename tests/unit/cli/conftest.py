@@ -85,3 +85,27 @@ def index(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     command += [str(folder), "--index", str(place), "--encoder", "hashing", "--quiet"]
     subprocess.run(command, check=True, capture_output=True)
     return str(place)
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path) -> str:
+    """A made-up benchmark in its official layout, as `--benchmark` takes it."""
+    records = [
+        {
+            "_id": f"q{number}",
+            "question": f"Who made thing {number}?",
+            "answer": f"Maker {number}",
+            "type": "bridge",
+            "level": "hard",
+            "context": [
+                [f"Thing {number}", [f"Maker {number} made thing {number}.", " It is big."]],
+                [f"Other {number}", ["Nothing is known.", " It rained."]],
+            ],
+            "supporting_facts": [[f"Thing {number}", 0]],
+        }
+        for number in range(12)
+    ]
+    folder = tmp_path / "hotpotqa"
+    folder.mkdir()
+    (folder / "hotpot_dev_distractor_v1.json").write_text(json.dumps(records))
+    return f"hotpotqa={folder}"

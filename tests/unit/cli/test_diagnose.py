@@ -5,27 +5,6 @@ import json
 import pytest
 
 
-@pytest.fixture
-def benchmark(tmp_path):
-    records = [
-        {
-            "_id": f"q{number}",
-            "question": f"Who made thing {number}?",
-            "answer": f"Maker {number}",
-            "type": "bridge",
-            "level": "hard",
-            "context": [
-                [f"Thing {number}", [f"Maker {number} made thing {number}.", " It is big."]],
-                [f"Other {number}", ["Nothing is known.", " It rained."]],
-            ],
-            "supporting_facts": [[f"Thing {number}", 0]],
-        }
-        for number in range(12)
-    ]
-    (tmp_path / "hotpot_dev_distractor_v1.json").write_text(json.dumps(records))
-    return f"hotpotqa={tmp_path}"
-
-
 def test_json_alone_is_on_stdout(run, benchmark, tmp_path):
     out = tmp_path / "out"
     done = run(

@@ -6,29 +6,6 @@ import pytest
 
 
 @pytest.fixture
-def benchmark(tmp_path):
-    records = [
-        {
-            "_id": f"q{number}",
-            "question": f"Who made thing {number}?",
-            "answer": f"Maker {number}",
-            "type": "bridge",
-            "level": "hard",
-            "context": [
-                [f"Thing {number}", [f"Maker {number} made thing {number}.", " It is big."]],
-                [f"Other {number}", ["Nothing is known.", " It rained."]],
-            ],
-            "supporting_facts": [[f"Thing {number}", 0]],
-        }
-        for number in range(12)
-    ]
-    folder = tmp_path / "hotpotqa"
-    folder.mkdir()
-    (folder / "hotpot_dev_distractor_v1.json").write_text(json.dumps(records))
-    return f"hotpotqa={folder}"
-
-
-@pytest.fixture
 def arguments(benchmark):
     return [
         *("evaluate", "-b", benchmark, "--encoder", "hashing", "--llm", "oracle:titles"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from canopy_rag.core.preferences import decision_instances
 from canopy_rag.core.questions import GoldSpan, Question
 from canopy_rag.core.types import Item
 from canopy_rag.datasets._items import passage_item
@@ -10,7 +11,6 @@ from canopy_rag.datasets.instances import (
     gold_items,
     instances_digest,
     question_gold,
-    question_instances,
 )
 
 TEXT = "One a. Two b. Three."
@@ -33,7 +33,10 @@ def test_gold_leaves_and_instances_are_told_for_each_gold_item() -> None:
     question = asked((ONE, 8, 9), (TWO, 0, 13))
     items = by_id(ONE, TWO)
     assert question_gold(question, items) == {ONE.id: {3}, TWO.id: {1, 2}}
-    found = question_instances(question, items)
+    found = {
+        item_id: decision_instances(items[item_id].nodes, gold)
+        for item_id, gold in question_gold(question, items).items()
+    }
     assert {item_id: [each.node for each in found[item_id]] for item_id in found} == {
         ONE.id: [0, 1],
         TWO.id: [0],

@@ -4,11 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from tests.unit.evaluation.items import text_item
 
 from canopy_rag.core.questions import GoldSpan, Question
 from canopy_rag.core.refine import Refinement
-from canopy_rag.core.trees import image_tree, table_tree, text_tree
-from canopy_rag.core.types import ImagePayload, Item, Source, TextPayload, item_id
+from canopy_rag.core.trees import image_tree, table_tree
+from canopy_rag.core.types import ImagePayload, Item, Source
 from canopy_rag.evaluation.diagnose import Task, diagnose
 from canopy_rag.evaluation.diagnosis_plots import plot_diagnosis
 from canopy_rag.evaluation.diagnostics import (
@@ -24,23 +25,6 @@ from canopy_rag.evaluation.diagnostics import (
 from canopy_rag.evaluation.judged import Judged, encode_pool, judge
 from canopy_rag.evaluation.selections import flat, whole
 from canopy_rag.testing.hashing import HashingEncoder
-
-
-def text_item(name, *sentences):
-    text, spans = "", []
-    for sentence in sentences:
-        spans.append((len(text), len(text) + len(sentence)))
-        text += f"{sentence} "
-    text = text[:-1]
-    return Item(
-        id=item_id(name, 0),
-        modality="text",
-        title=name,
-        payload=TextPayload(text=text),
-        nodes=text_tree(len(text), [spans]),
-        source=Source(uri=name),
-    )
-
 
 JUDO = text_item("judo", "Judo was created by Kano.", "It has rules.", "It is old.")
 KANO = text_item("kano", "Kano was a teacher.", "Kano was born in Kobe.")

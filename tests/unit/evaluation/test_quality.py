@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.unit.evaluation.items import text_item
 
 from canopy_rag.core.questions import GoldSpan, Question
-from canopy_rag.core.trees import leaves, text_tree
-from canopy_rag.core.types import Item, Source, TextPayload, item_id
+from canopy_rag.core.trees import leaves
 from canopy_rag.evaluation import marks
 from canopy_rag.evaluation.diagnostics import keep, whole_size
 from canopy_rag.evaluation.judged import encode_pool, judge
@@ -25,24 +25,11 @@ TOPICS = ("judo", "kano", "tea", "rice", "iron", "moss")
 K = 3
 
 
-def text_item(topic):
-    sentences = [f"The {topic} is number {n} of {topic} {'x' * n}." for n in range(5)]
-    text, spans = "", []
-    for sentence in sentences:
-        spans.append((len(text), len(text) + len(sentence)))
-        text += f"{sentence} "
-    text = text[:-1]
-    return Item(
-        id=item_id(topic, 0),
-        modality="text",
-        title=topic,
-        payload=TextPayload(text=text),
-        nodes=text_tree(len(text), [spans]),
-        source=Source(uri=topic),
-    )
+def topic_item(topic):
+    return text_item(topic, *(f"The {topic} is number {n} of {topic} {'x' * n}." for n in range(5)))
 
 
-ITEMS = [text_item(topic) for topic in TOPICS]
+ITEMS = [topic_item(topic) for topic in TOPICS]
 
 
 def question(topic, number):
