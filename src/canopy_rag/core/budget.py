@@ -144,17 +144,39 @@ def _fitted(
             chosen.append(leaf)
         elif cap == "tail":
             break
-    fitted = _showing(evidence, chosen)
-    return _none_longer(fitted, budget) if _has_content(fitted) else None
+    fitted = _none_longer(_showing(evidence, chosen), evidence, budget, cap)
+    return fitted if _has_content(fitted) else None  # a mark between blank regions is none
 
 
-def _none_longer(evidence: Evidence, budget: int) -> Evidence:
-    """Return the evidence with those items whole that marks between regions made longer (D9)."""
-    entries = tuple(never_longer(entry, evidence.meter) for entry in evidence.entries)
-    if entries == evidence.entries:
-        return evidence
-    shorter = replace(evidence, entries=entries)
-    return shorter if shorter.tokens <= budget else evidence
+def _none_longer(fitted: Evidence, given: Evidence, budget: int, cap: Cap) -> Evidence:
+    """Return the evidence without items that marks between regions made longer than whole (D9).
+
+    Such an item is shown whole where all of it was given; elsewhere its regions go one by one, as
+    the cap has it, since a budget shows nothing that selection did not.
+    """
+    kept = {entry.item.id: entry.kept for entry in given.entries}
+    entries = tuple(
+        _not_longer(entry, kept[entry.item.id], fitted.meter, cap) for entry in fitted.entries
+    )
+    if entries == fitted.entries:
+        return fitted
+    shorter = replace(fitted, entries=entries)
+    return shorter if shorter.tokens <= budget else fitted
+
+
+def _not_longer(shown: Shown, given: Sequence[int], meter: Meter, cap: Cap) -> Shown:
+    """Return one item's regions, fewer or all of it, no longer than the item whole."""
+    nodes = shown.item.nodes
+    while (best := never_longer(shown, meter)) is not shown:
+        if sum(len(leaves(nodes, node)) for node in given) == len(leaves(nodes)):
+            return best
+        if len(shown.kept) == 1:
+            return shown
+        # The same order as between items: ties, and with `tail` all, the later one first.
+        value = (lambda node: 0.0) if cap == "tail" else shown.value
+        worst = min(shown.kept, key=lambda node: (value(node), -node))
+        shown = replace(shown, kept=tuple(node for node in shown.kept if node != worst))
+    return shown
 
 
 def _fits(evidence: Evidence, budget: int) -> bool:

@@ -7,8 +7,8 @@ import pytest
 from canopy_rag.core.budget import fit, never_longer
 from canopy_rag.core.errors import ConfigError, UnknownNameError
 from canopy_rag.core.evidence import Evidence, Meter, Shown
-from canopy_rag.core.trees import image_tree, text_tree
-from canopy_rag.core.types import ImagePayload, Item, Source, TextPayload
+from canopy_rag.core.trees import image_tree, table_tree, text_tree
+from canopy_rag.core.types import ImagePayload, Item, Source, TablePayload, TextPayload
 
 
 def item(name, *sentences, title=""):
@@ -161,6 +161,32 @@ def test_marks_that_outweigh_what_they_replace_are_not_written():
     assert Evidence(meter=plain).add([replace(blanks, kept=(0,))]).tokens == 3
     cut = fit(Evidence(meter=plain).add([blanks, shown(item("n", "six."), [0.1], (0,), 2)]), 4)
     assert cut.tokens <= cut.tokens_full
+
+
+@pytest.mark.parametrize("cap", ["margin", "tail"])
+def test_a_region_goes_rather_than_that_one_comes_which_was_not_selected(cap):
+    blanks = shown(item("m", "one two.", "\u200b", "three."), [0.1, 0.3, 0.9, 0.1, 0.8], (2, 4), 1)
+    plain = Meter(count=lambda text: len(text.replace("\u200b", "").split()))
+    other = shown(item("n", "six seven."), [0.1], (0,), 2)
+    cut = fit(Evidence(meter=plain).add([blanks, other]), 4, cap)
+    (entry,) = cut.entries
+    assert set(entry.kept) < {2, 4}
+    assert cut.tokens <= cut.tokens_full
+
+
+def test_a_mark_between_blank_rows_is_no_content():
+    rows = TablePayload(header=("a",), rows=(("",), ("b",), ("",)), caption="")
+    table = Item(
+        id="t",
+        modality="table",
+        title="numbers",
+        payload=rows,
+        nodes=table_tree(3),
+        source=Source(uri="t.csv"),
+    )
+    blank = shown(table, [0.0, 0.25, 0.25, 0.0, 0.0], (2, 4), 2)
+    fitted = fit(Evidence().add([shown(item("n", "a."), [0.0], (0,), 1), blank]), 1)
+    assert fitted.text.startswith("a")
 
 
 def test_no_tokens_are_counted_where_more_is_left_out_than_a_mark_takes():
