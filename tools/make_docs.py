@@ -2,8 +2,9 @@
 
 The command line's help goes to `docs/cli.md`, the settings to the table of
 `docs/configuration.md`, the committed results of the benchmarks to `docs/benchmarks.md` and
-`docs/diagnosis.md`, the docstrings of the methods to `docs/methods.md`, and what the
-server takes to `docs/http-fields.md`.
+`docs/diagnosis.md`, those of `docs/speed.md` and `docs/reliability.md` by a module of `tools/tables/`
+for each table, the docstrings of the methods to `docs/methods.md`, and what the server takes to
+`docs/http-fields.md`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
+import importlib
 import inspect
 import re
 import sys
@@ -42,6 +44,8 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/benchmarks.md": benchmarks_page(),
         ROOT / "docs/diagnosis.md": filled("diagnosis", diagnosis_page.tables(RESULTS)),
         ROOT / "docs/quality.md": filled("quality", quality_page.tables(RESULTS)),
+        ROOT / "docs/speed.md": page_of_tables("speed"),
+        ROOT / "docs/reliability.md": page_of_tables("reliability"),
         ROOT / "docs/methods.md": methods_page.page(field_texts),
         ROOT / "docs/http-fields.md": http_page.page(),
     }
@@ -127,6 +131,18 @@ def benchmarks_page() -> str:
             raise ValueError(f"docs/benchmarks.md has no place for the table {name!r}")
         page = pattern.sub(lambda _, text=f"{begin}\n\n{table}\n\n{end}": text, page)
     return page
+
+
+def page_of_tables(name: str) -> str:
+    """Return a hand-written page, each of whose tables is made by its module in `tools/tables/`."""
+    page = (ROOT / f"docs/{name}.md").read_text("utf-8")
+    pattern = re.compile(r"(<!-- table ([a-z-]+): begin -->).*?(<!-- table \2: end -->)", re.DOTALL)
+
+    def made(match: re.Match[str]) -> str:
+        table = importlib.import_module(f"tables.{match[2].replace('-', '_')}").table()
+        return f"{match[1]}\n\n{table}\n\n{match[3]}"
+
+    return pattern.sub(made, page)
 
 
 def settings_table() -> str:

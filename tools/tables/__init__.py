@@ -1,0 +1,1 @@
+"""One module per table of docs/speed.md and docs/reliability.md: `table()` returns its Markdown."""
