@@ -2,9 +2,9 @@
 
 The command line's help goes to `docs/cli.md`, the settings to the table of
 `docs/configuration.md`, the committed results of the benchmarks to `docs/benchmarks.md` and
-`docs/diagnosis.md`, those of `docs/speed.md` and `docs/reliability.md` by a module of `tools/tables/`
-for each table, the docstrings of the methods to `docs/methods.md`, and what the server takes to
-`docs/http-fields.md`.
+`docs/diagnosis.md`, those of `docs/speed.md` and `docs/reliability.md` by a module of
+`tools/tables/` for each table, the docstrings of the methods to `docs/methods.md`, and what the
+server takes to `docs/http-fields.md`.
 """
 
 from __future__ import annotations
