@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 class Index:
     """A folder of items, trees and node vectors, made from files. Open one with `Index.open`."""
 
-    def __init__(self, store: LanceStore, encoder: Encoder, path: Path, config: Config) -> None:
+    def __init__(self, store: LanceStore, encoder: Encoder, config: Config) -> None:
         self._store = store
         self._encoder = encoder
-        self._path = path
         self._config = config
         self._retriever = Retriever(encoder=encoder, store=store, hybrid=config.retrieval.hybrid)
 
@@ -39,7 +38,7 @@ class Index:
         """Open an index; reads only its description.
 
         Args:
-            path: The folder; None: as configured (`.canopy`).
+            path: The folder, or `s3://bucket/path` and the like; None: as configured (`.canopy`).
             create: Make it if there is none.
             config: Settings. The index's own encoder is used unless they name one.
 
@@ -47,14 +46,18 @@ class Index:
             StoreError: If there is no index, or it belongs to another encoder or version.
         """
         config = config or Config()
-        path = Path(config.index.path if path is None else path)
-        store, encoder = factory.open_store(path, config, create=create)
-        return cls(store, encoder, path, config)
+        place = config.index.path if path is None else path
+        return cls(*factory.open_store(place, config, create=create), config)
+
+    @property
+    def place(self) -> str:
+        """What the index is called: its folder, or its address."""
+        return self._store.place
 
     @property
     def path(self) -> Path:
-        """The folder."""
-        return self._path
+        """The folder; of an index on object storage, a local folder with its notes of now."""
+        return self._store.path
 
     @property
     def encoder(self) -> Encoder:
@@ -101,7 +104,7 @@ class Index:
         return factory.index_files(
             self._store,
             self._encoder,
-            self._path,
+            self._store.path,
             self._config,
             [Path(path) for path in paths],
             options=IndexOptions(
@@ -191,7 +194,7 @@ class Index:
         Raises:
             IngestError: If its file is gone or broken.
         """
-        return factory.load_picture(part, self._path)
+        return factory.load_picture(part, self._store.path)
 
     def _explain(
         self,

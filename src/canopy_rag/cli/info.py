@@ -30,7 +30,7 @@ def info(
         output.json(about)
         return
     items = dict(about["items"])
-    rows = [("index", str(opened.path)), ("items", f"{items.pop('total'):,}")]
+    rows = [("index", opened.place), ("items", f"{items.pop('total'):,}")]
     rows += [(f"  {modality}", f"{n:,}") for modality, n in items.items()]
     rows += [
         ("nodes", f"{about['nodes']:,}"),

@@ -102,14 +102,14 @@ def _serve(index: Any, config: Config, output: Output, address: tuple[str, int] 
 
     server = create_server(index, config=config)
     if address is None:
-        output.note(f"serving {index.path} by MCP over stdio; an agent starts this command")
+        output.note(f"serving {index.place} by MCP over stdio; an agent starts this command")
         asyncio.run(server.run_stdio_async())
         return
     host, port = address
     listening = listen("127.0.0.1" if host == "localhost" else host, port)
     port = listening.getsockname()[1]
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
-    output.note(f"serving {index.path} by MCP at {url}")
+    output.note(f"serving {index.place} by MCP at {url}")
     if output.as_json:
         output.json({"url": url})
     import uvicorn

@@ -41,7 +41,7 @@ def show_report(output: Output, report: IndexReport, index: Index) -> None:
         output.show(Text.assemble(("files  ", "bold"), ", ".join(parts) or "none found"))
         if report.indexed or report.replaced or report.removed:
             output.show(Text.assemble(("items  ", "bold"), _holdings(index)))
-        output.show(Text.assemble(("index  ", "bold"), str(index.path)))
+        output.show(Text.assemble(("index  ", "bold"), index.place))
     for note in _gathered(report.notes):
         output.warn(one_line(note))
     for failure in report.failed:

@@ -43,12 +43,12 @@ def run(output: Output, config: Config, *, api_key: str | None, opens: bool) -> 
             output.json(
                 {
                     "url": url,
-                    "index": str(index.path),
+                    "index": index.place,
                     "key": key is not None,
                     "uploads": config.server.allow_upload,
                 }
             )
-        output.show(f"{url}  (index {index.path}; Ctrl-C ends it)")
+        output.show(f"{url}  (index {index.place}; Ctrl-C ends it)")
         if opens and not output.as_json and _has_screen():
             webbrowser.open(url)
 

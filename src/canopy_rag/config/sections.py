@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
 
-from canopy_rag.config.values import Above, Least, NotEmpty, check_section, describe_hint
+from canopy_rag.config.values import (
+    Above,
+    Least,
+    NotEmpty,
+    check_section,
+    describe_hint,
+    options_of,
+)
 
 DEFAULT = "default"
 """Origin of a value that nobody set."""
@@ -208,10 +215,28 @@ class IndexConfig:
     """Where the index is."""
 
     path: Annotated[str, NotEmpty()] = ".canopy"
-    """Folder of the index, relative to the working directory. `CANOPY_INDEX` is short for it."""
+    """Folder of the index, relative to the working directory, or its address on object storage:
+    `s3://bucket/path`, `gs://bucket/path`, `az://container/path`. `CANOPY_INDEX` is short for
+    it."""
+    storage_options: str | None = None
+    """How to reach object storage, `name=value` with commas between, such as
+    `aws_endpoint=https://minio.example:9000,aws_region=eu-west-1`. Keys come from the environment
+    alone, as other programs take them (`AWS_ACCESS_KEY_ID` and the like)."""
+    refresh_s: Annotated[float, Least(0)] = 5.0
+    """How old what a search of an index on object storage sees may be, in seconds; 0: ask for new
+    commits at every search. Ours."""
 
     def __post_init__(self) -> None:
         check_section(self)
+        self.options()
+
+    def options(self) -> dict[str, str]:
+        """Return the storage options by name.
+
+        Raises:
+            ConfigError: If one is no `name=value`, or holds a key.
+        """
+        return options_of("index.storage_options", self.storage_options or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -95,6 +96,36 @@ def coerce(key: str, raw: Any, hint: Any, origin: str, *, from_text: bool) -> An
     if problem:
         raise ConfigError(f"{key} must be {problem}, got {raw!r} (from {origin})")
     return value
+
+
+_SECRET_OPTION = re.compile(r"secret|token|password|account_key|access_key|sas|service_account")
+
+
+def options_of(key: str, text: str) -> dict[str, str]:
+    """Return `name=value,...` as a mapping.
+
+    Args:
+        key: `section.field`, for messages.
+        text: The setting; may be empty.
+
+    Raises:
+        ConfigError: If a part is no `name=value`, or its name is that of a key.
+
+    >>> options_of("index.storage_options", "aws_region=eu-west-1, allow_http=true")
+    {'aws_region': 'eu-west-1', 'allow_http': 'true'}
+    """
+    options: dict[str, str] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if _SECRET_OPTION.search(name.lower()):  # the value is not shown
+            raise ConfigError(
+                f"{key}: keys are read from the environment only; remove {name} and set its "
+                f"variable, such as AWS_SECRET_ACCESS_KEY"
+            )
+        if not (name and equals and value):
+            raise ConfigError(f"{key} must be name=value with commas between, got {part!r}")
+        options[name.lower()] = value
+    return options
 
 
 def check_section(section: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeVar
 
 from canopy_rag._optional import require
@@ -190,7 +190,8 @@ class _Tools:
 
     def _without_path(self, error: CanopyError) -> str:
         """Return an error's message; where the index lies is nothing for agents."""
-        return str(error).replace(str(self._index.path), self._index.path.name)
+        place = self._index.place
+        return str(error).replace(place, PurePath(place).name)
 
     def _search(self, query: str, name: str | None, owner: str) -> CallToolResult:
         session = self._sessions.get(name, owner)

@@ -45,6 +45,7 @@ from canopy_rag.pipeline.route import ModalityRouter
 if TYPE_CHECKING:
     from canopy_rag.indexing import IndexOptions, IndexReport, Progress
     from canopy_rag.store import LanceStore
+    from canopy_rag.store.location import Location
 
 LANGUAGE_SAMPLE_CHARS = 4_000
 """Read of each file to tell its language."""
@@ -184,11 +185,11 @@ def adapter_folder(name: str) -> str:
     return "" if found is None else str(Path(found).resolve())
 
 
-def open_store(path: Path, config: Config, *, create: bool) -> tuple[LanceStore, Encoder]:
+def open_store(path: str | Path, config: Config, *, create: bool) -> tuple[LanceStore, Encoder]:
     """Open an index with its encoder.
 
     Args:
-        path: The folder.
+        path: The folder, or `s3://bucket/path` and the like.
         config: Its encoder settings hold for a new index; an index's own encoder is used unless
             they name one.
         create: Make the index if there is none.
@@ -197,31 +198,44 @@ def open_store(path: Path, config: Config, *, create: bool) -> tuple[LanceStore,
         StoreError: If there is none, or it is another encoder's or version's.
     """
     from canopy_rag.store import LanceStore
-    from canopy_rag.store.location import LocalFolder
+
+    location = locate_index(path, config)
+
+    def place(media: str) -> tuple[str, Path | None]:
+        return media_place(location.local)(media)
 
     hybrid = config.retrieval.hybrid or None
-    if create and not LocalFolder(path).has_index:
-        encoder = build_encoder(config.encoder, place=media_place(path))
+    if create and not location.has_index:
+        encoder = build_encoder(config.encoder, place=place)
         store = LanceStore.create(
-            path,
+            location,
             encoder.fingerprint,
             hybrid=config.retrieval.hybrid,
             media=encoder.media,
             adapter=adapter_folder(config.encoder.name),
         )
         return store, encoder
-    store = LanceStore.open(path, hybrid=hybrid)
+    store = LanceStore.open(location, hybrid=hybrid)
     if "encoder.name" not in config.origins and store.fingerprint.model.startswith("http:"):
         from canopy_rag.encoders.http import Unaddressed
 
         return store, Unaddressed(store.fingerprint, store.media)
     settings = encoder_settings(config, store.fingerprint, store.adapter)
     same = same_encoder(settings.name, store.fingerprint.model)
-    encoder = build_encoder(
-        settings, place=media_place(path), dim=store.fingerprint.dim if same else None
-    )
+    encoder = build_encoder(settings, place=place, dim=store.fingerprint.dim if same else None)
     store.check(encoder.fingerprint)
     return store, encoder
+
+
+def locate_index(path: str | Path, config: Config) -> Location:
+    """Return the place of an index, reached as configured.
+
+    Raises:
+        StoreError: If an address is of an unknown kind, or names no bucket.
+    """
+    from canopy_rag.store.location import locate
+
+    return locate(path, config.index.options(), refresh_s=config.index.refresh_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import hashlib
 import os
 import threading
@@ -12,7 +11,7 @@ from typing import Any
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
-from canopy_rag.store.location import IndexMeta, LocalFolder, Stamp
+from canopy_rag.store.location import IndexMeta, Location, Stamp
 from canopy_rag.store.rows import schema
 from canopy_rag.store.table import ItemTable, MemoryLimits
 
@@ -26,7 +25,7 @@ class Catalog:
         limits: What of a corpus may be held in memory.
     """
 
-    def __init__(self, folder: LocalFolder, meta: IndexMeta, limits: MemoryLimits) -> None:
+    def __init__(self, folder: Location, meta: IndexMeta, limits: MemoryLimits) -> None:
         self._folder = folder
         self.meta = meta
         self._limits = limits
@@ -78,6 +77,12 @@ class Catalog:
             self.update(corpora={**self.meta.corpora, corpus: name})
             return self._tables[corpus]
 
+    def refresh(self) -> None:
+        """Have every table look at once for commits of other processes."""
+        with self._lock:
+            for table in self._tables.values():
+                table.refresh()
+
     def update(self, **changes: Any) -> None:
         """Write `index.json` with changed fields."""
         self.meta = dataclasses.replace(self.meta, **changes)
@@ -92,7 +97,10 @@ class Catalog:
             # Its Rust part warns about its own internals; errors reach us as exceptions.
             os.environ.setdefault("LANCE_LOG", "error")
             lancedb = require("lancedb", extra="index", feature="The index")
+            options = self._folder.storage_options
             self._connection = lancedb.connect(
-                self._folder.tables, read_consistency_interval=datetime.timedelta(0)
+                self._folder.tables,
+                read_consistency_interval=self._folder.consistency,
+                storage_options=None if options is None else dict(options),
             )
         return self._connection

@@ -1,4 +1,4 @@
-"""The embedded store: one LanceDB table per corpus, in a local folder."""
+"""The embedded store: one LanceDB table per corpus, in a local folder or on object storage."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import contextlib
 import dataclasses
 import datetime
 import hashlib
-import os
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from canopy_rag.core.protocols import Entry, Fingerprint, Found
 from canopy_rag.core.types import MODALITIES, Item, Modality
 from canopy_rag.core.vectors import NodeVectors
 from canopy_rag.store.catalog import Catalog
-from canopy_rag.store.location import IndexMeta, LocalFolder
+from canopy_rag.store.location import IndexMeta, Location, Place, locate
 from canopy_rag.store.rows import (
     ITEM_COLUMNS,
     VECTOR_COLUMNS,
@@ -50,7 +49,7 @@ class LanceStore:
 
     def __init__(
         self,
-        folder: LocalFolder,
+        folder: Location,
         meta: IndexMeta,
         *,
         hybrid: bool | None = None,
@@ -64,29 +63,31 @@ class LanceStore:
     @classmethod
     def create(
         cls,
-        path: str | os.PathLike[str],
+        path: Place,
         fingerprint: Fingerprint,
         *,
         hybrid: bool = False,
         media: Collection[Modality] = (),
         adapter: str = "",
+        storage_options: Mapping[str, str] | None = None,
     ) -> LanceStore:
         """Make an empty index.
 
         Args:
-            path: The folder; made when it is missing.
+            path: The folder, made when it is missing; or `s3://bucket/path` and the like.
             fingerprint: Of the encoder whose vectors it will hold.
             hybrid: Keep a full-text index beside the vectors.
             media: Modalities that the encoder embeds from their pixels.
             adapter: Folder of the encoder's adapter, noted so that it is found again.
+            storage_options: How to reach object storage; see `locate`.
 
         Raises:
             StoreError: If there is an index already, or the folder cannot be written.
         """
-        folder = LocalFolder(path)
+        folder = locate(path, storage_options)
         with folder.writing():
             if folder.has_index:
-                raise StoreError(f"there is an index in {str(path)!r} already; open it instead")
+                raise StoreError(f"there is an index in {str(folder)!r} already; open it instead")
             meta = IndexMeta(
                 identity=uuid.uuid4().hex,
                 created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -102,25 +103,27 @@ class LanceStore:
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         fingerprint: Fingerprint | None = None,
         hybrid: bool | None = None,
         limits: MemoryLimits | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> LanceStore:
         """Open an index; reads only `index.json`.
 
         Args:
-            path: The folder.
+            path: The folder; or `s3://bucket/path` and the like.
             fingerprint: Of the encoder of queries and items, to be checked; None: do not check.
             hybrid: Rank by words too; None: when the index has a full-text index. True for a
                 writer: keep such an index from now on.
             limits: What of a corpus may be held in memory; None: the defaults.
+            storage_options: How to reach object storage; see `locate`.
 
         Raises:
             StoreError: If there is no index, or one of another format version or encoder.
         """
-        folder = LocalFolder(path)
+        folder = locate(path, storage_options)
         store = cls(folder, folder.read_meta(), hybrid=hybrid, limits=limits)
         if fingerprint is not None:
             store.check(fingerprint)
@@ -131,9 +134,18 @@ class LanceStore:
         return self._catalog.meta
 
     @property
+    def place(self) -> str:
+        """What the index is called: its folder, or its address."""
+        return str(self._folder)
+
+    @property
     def path(self) -> Path:
-        """The index's folder."""
-        return self._folder.path
+        """The index's folder; of one on object storage, a local folder with its notes of now.
+
+        Raises:
+            StoreError: If object storage cannot be reached.
+        """
+        return self._folder.local
 
     @property
     def identity(self) -> str:
@@ -327,6 +339,7 @@ class LanceStore:
                 n_items = table.count_of(uris)
                 if n_items:
                     self._folder.mark_removal()
+                    self._folder.confirm()
                     table.remove(uris)
                 n_removed += n_items
             self._after_commit()
@@ -344,6 +357,7 @@ class LanceStore:
             hybrid = self._meta.hybrid or self._hybrid
             for corpus, table in self._catalog.tables().items():
                 name = self._meta.corpora[corpus]
+                self._folder.confirm()
                 trained[name] = table.optimize(
                     hybrid=hybrid, trained=trained.get(name, 0), purge=purge
                 )
@@ -371,9 +385,11 @@ class LanceStore:
                 found = fetch(tables, choose(tables, query, k, modalities, words))
             except StoreError as error:  # also files that the compaction took away
                 failure = error
+                self._catalog.refresh()
                 continue
             if found is not None:
                 return found
+            self._catalog.refresh()
         raise failure or StoreError(
             f"the index in {str(self._folder)!r} was rewritten during each of {_ATTEMPTS} "
             "attempts to search it; try again"
@@ -417,13 +433,16 @@ class LanceStore:
             table = tables.get(corpus) or self._catalog.add(corpus)
             with self._folder.guard():
                 reader = spool.reader()
+            self._folder.confirm()
             table.replace(uris, reader, known=known.get(corpus, False))
         for corpus, table in tables.items():
             if corpus not in spools and known[corpus]:
+                self._folder.confirm()
                 table.remove(uris)
         self._after_commit()
 
     def _after_commit(self) -> None:
+        self._folder.keep()
         self._n_commits += 1
         if self._n_commits >= _COMPACT_EVERY:
             self.compact()

@@ -1,30 +1,28 @@
-"""Where an index lies, what `index.json` says about it, and who may write to it.
+"""What a place that holds an index can do, and what its `index.json` says.
 
-Everything that touches paths is here, so that a place other than a local folder is one more class.
+Everything that touches paths is in the two kinds of place, `store.local` and `store.bucket`.
 """
 
 from __future__ import annotations
 
-import contextlib
+import abc
 import dataclasses
+import datetime
 import json
 import os
-import socket
-from collections.abc import Iterator
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Fingerprint
 
 FORMAT_VERSION = 2
-_META, _LOCK, _WRITER, _REMOVED = "index.json", "write.lock", "writer.json", "removed.json"
+_META, _REMOVED = "index.json", "removed.json"
 
-
-Stamp = tuple[int, int, int]
-"""Tells one state of a file from another."""
+Stamp = tuple[int, int, int] | str
+"""Tells one state of `index.json` from another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,43 +47,95 @@ class IndexMeta:
     format_version: int = FORMAT_VERSION
 
 
-class LocalFolder:
-    """A local folder that holds an index.
+class Location(abc.ABC):
+    """A place that holds an index: its description, its tables, and notes beside them.
 
-    Args:
-        path: The folder; it need not exist.
-
-    Raises:
-        StoreError: If the path names an object store, which is not supported yet.
+    It is named in messages by `str`.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        if "://" in str(path):
-            raise StoreError(f"an index lies in a local folder; {str(path)!r} is not one")
-        self.path = Path(path)
-        self._lock: Any = None
-
-    def __str__(self) -> str:
-        return str(self.path)
+    storage_options: Mapping[str, str] | None = None
+    """How the engine reaches the tables; None for a local folder."""
+    consistency = datetime.timedelta(0)
+    """How old what a search sees may be."""
 
     @property
+    @abc.abstractmethod
     def tables(self) -> str:
         """What LanceDB connects to."""
-        return str(self.path / "tables")
-
-    def versions_of(self, table: str) -> Path:
-        """The folder into which every commit of a table writes a file."""
-        return self.path / "tables" / f"{table}.lance" / "_versions"
 
     @property
+    @abc.abstractmethod
+    def local(self) -> Path:
+        """A local folder with the notes beside the index (manifest, roots), those of now.
+
+        What a writer puts there is kept with the index.
+        """
+
+    @property
+    @abc.abstractmethod
     def staging(self) -> Path:
-        """A folder for what is not written yet; emptied when a writer starts."""
-        return self.path / "staging"
+        """A local folder for what is not written yet; emptied when a writer starts."""
+
+    @abc.abstractmethod
+    def versions_of(self, table: str) -> Path | None:
+        """The folder into which every commit of a table writes a file; None if it is not local."""
+
+    @abc.abstractmethod
+    def stamp(self) -> Stamp | None:
+        """Return the state of `index.json`; None if it is not there.
+
+        Raises:
+            StoreError: If the place cannot be reached.
+        """
+
+    @abc.abstractmethod
+    def n_bytes(self) -> int:
+        """Return the size of all files of the index."""
+
+    @abc.abstractmethod
+    def writing(self) -> AbstractContextManager[None]:
+        """Hold the place for one writer; may be nested.
+
+        Raises:
+            StoreError: On entering, if another process writes, or the place cannot be written.
+        """
+
+    @abc.abstractmethod
+    def guard(self) -> AbstractContextManager[None]:
+        """Turn an error of this place at writing into a `StoreError` that says what to do."""
+
+    @abc.abstractmethod
+    def engine(self) -> AbstractContextManager[None]:
+        """Turn an error of the engine at opening a table into a `StoreError`."""
+
+    @abc.abstractmethod
+    def _read(self, name: str) -> bytes:
+        """Return a file; `FileNotFoundError` if there is none."""
+
+    @abc.abstractmethod
+    def _write(self, name: str, data: bytes) -> None:
+        """Write a file, all of it or nothing."""
+
+    @abc.abstractmethod
+    def _delete(self, name: str) -> None:
+        """Remove a file if it is there."""
+
+    @abc.abstractmethod
+    def confirm(self) -> None:
+        """Check, before a commit, that this process still holds the place it writes to.
+
+        Raises:
+            StoreError: If another process took it over.
+        """
+
+    @abc.abstractmethod
+    def keep(self) -> None:
+        """Hear, after a commit, that notes may be kept now."""
 
     @property
     def has_index(self) -> bool:
         """Whether there is an `index.json`."""
-        return (self.path / _META).is_file()
+        return self.stamp() is not None
 
     def read_meta(self) -> IndexMeta:
         """Read `index.json`.
@@ -94,14 +144,16 @@ class LocalFolder:
             StoreError: If it is missing, damaged, or of another format version.
         """
         try:
-            data = json.loads((self.path / _META).read_bytes())
+            data = json.loads(self._read(_META))
         except FileNotFoundError as error:
             raise StoreError(
                 f"no index in {str(self)!r}; make one with `canopy index PATH --index {self}`"
             ) from error
+        except StoreError:
+            raise  # of the place; the file may be in order
         except (OSError, ValueError) as error:
             raise StoreError(
-                f"{str(self.path / _META)!r} cannot be read ({error}); restore it from a backup, "
+                f"{self._named(_META)!r} cannot be read ({error}); restore it from a backup, "
                 "or index again into a new folder"
             ) from error
         version = data.get("format_version") if isinstance(data, dict) else None
@@ -120,130 +172,91 @@ class LocalFolder:
             return IndexMeta(**{**known, "encoder": Fingerprint(**data["encoder"])})
         except (KeyError, TypeError) as error:
             raise StoreError(
-                f"{str(self.path / _META)!r} does not describe an index ({error}); restore it from "
+                f"{self._named(_META)!r} does not describe an index ({error}); restore it from "
                 "a backup, or index again into a new folder"
             ) from error
 
-    def current_meta(self, meta: IndexMeta, stamp: Stamp | None) -> tuple[IndexMeta, Stamp]:
+    def current_meta(self, meta: IndexMeta, stamp: Stamp | None) -> tuple[IndexMeta, Stamp | None]:
         """Return what `index.json` says now, and its stamp; reads it only if that changed.
 
         Raises:
             StoreError: If it is missing, damaged, or of another format version.
         """
-        try:
-            status = (self.path / _META).stat()
-        except OSError:
-            return self.read_meta(), (0, 0, 0)
-        now = (status.st_mtime_ns, status.st_ino, status.st_size)
-        return (meta if now == stamp else self.read_meta()), now
+        now = self.stamp()
+        return (meta if now is not None and now == stamp else self.read_meta()), now
 
     def write_meta(self, meta: IndexMeta) -> None:
         """Write `index.json`, all of it or nothing.
 
         Raises:
-            StoreError: If the folder cannot be written.
+            StoreError: If the place cannot be written.
         """
-        self._write(_META, dataclasses.asdict(meta))
+        self._write(_META, as_json(dataclasses.asdict(meta)))
 
     @property
     def removal_pending(self) -> bool:
         """Whether removed content may still stand in some file."""
-        return (self.path / _REMOVED).exists()
+        try:
+            self._read(_REMOVED)
+        except FileNotFoundError:
+            return False
+        return True
 
     def mark_removal(self) -> None:
         """Note, before content is removed, that files must be rewritten afterwards."""
         if not self.removal_pending:
-            self._write(_REMOVED, {"pending": True})
+            self._write(_REMOVED, as_json({"pending": True}))
 
     def clear_removal(self) -> None:
         """Note that nothing of the removed content is left."""
         with self.guard():
-            (self.path / _REMOVED).unlink(missing_ok=True)
+            self._delete(_REMOVED)
 
-    def n_bytes(self) -> int:
-        """Return the size of all files of the index."""
-        total = 0
-        for folder, _, names in os.walk(self.path):
-            for name in names:
-                with contextlib.suppress(FileNotFoundError):  # a compaction may take it away
-                    total += (Path(folder) / name).stat().st_size
-        return total
+    def _named(self, name: str) -> str:
+        return f"{self}/{name}"
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the folder for one writer; may be nested.
 
-        Raises:
-            StoreError: If another process writes, or the folder cannot be written.
-        """
-        filelock = require("filelock", extra="index", feature="Writing an index")
-        if self._lock is None:
-            with self.guard():
-                self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = filelock.FileLock(str(self.path / _LOCK), timeout=0)
-        first = not self._lock.is_locked
-        with self.guard():
-            try:
-                self._lock.acquire()
-            except filelock.Timeout as error:
-                raise StoreError(
-                    f"the index in {str(self)!r} is being written by {self._writer()}; wait until "
-                    "it is done, or end it"
-                ) from error
-        try:
-            if first:
-                self._write(_WRITER, {"pid": os.getpid(), "host": socket.gethostname()})
-                self._empty_staging()
-            yield
-        finally:
-            if first:
-                with contextlib.suppress(OSError):  # says who wrote last; holds no lock
-                    (self.path / _WRITER).unlink(missing_ok=True)
-            self._lock.release()
+def as_json(data: Mapping[str, object]) -> bytes:
+    """Return the bytes of a small file."""
+    return json.dumps(data, indent=2, ensure_ascii=True).encode("ascii")
 
-    @contextlib.contextmanager
-    def guard(self) -> Iterator[None]:
-        """Turn an operating system's error into a `StoreError` that says what to do."""
-        try:
-            yield
-        except OSError as error:
-            raise StoreError(write_failure(str(self), error)) from error
 
-    @contextlib.contextmanager
-    def engine(self) -> Iterator[None]:
-        """Turn an error of the engine at opening a table into a `StoreError`."""
-        try:
-            yield
-        except (OSError, RuntimeError, ValueError) as error:
-            raise StoreError(
-                f"the tables of the index in {str(self)!r} cannot be opened; restore them from a "
-                f"backup, or index again into a new folder ({error})"
-            ) from error
+Place = str | os.PathLike[str] | Location
+"""A folder, an address such as `s3://bucket/path`, or what `locate` made of one."""
 
-    def _writer(self) -> str:
-        try:
-            writer = json.loads((self.path / _WRITER).read_bytes())
-            return f"process {writer['pid']} on {writer['host']}"
-        except (OSError, ValueError, KeyError, TypeError):
-            return "another process"
 
-    def _empty_staging(self) -> None:
-        if self.staging.is_dir():
-            for left_over in self.staging.iterdir():
-                left_over.unlink(missing_ok=True)
+def locate(
+    place: Place,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    refresh_s: float = 5.0,
+) -> Location:
+    """Return the place that a path or an address names.
 
-    def _write(self, name: str, data: dict[str, Any]) -> None:
-        """Write a file through a temporary one, so that it is never seen in part."""
-        temporary = self.path / f".{name}.{os.getpid()}"
-        with self.guard():
-            try:
-                with temporary.open("w", encoding="utf-8") as file:
-                    json.dump(data, file, indent=2, ensure_ascii=True)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(self.path / name)
-            finally:
-                temporary.unlink(missing_ok=True)
+    Args:
+        place: A local folder, `s3://bucket/path`, `gs://bucket/path` or `az://container/path`.
+        storage_options: How to reach object storage, by the names that its client has; what is
+            missing comes from the usual variables of the environment (`AWS_...`).
+        refresh_s: How old what a search of an index on object storage sees may be, in seconds.
+
+    Raises:
+        StoreError: If the address is of another kind, or names no bucket.
+    """
+    if isinstance(place, Location):
+        return place
+    from canopy_rag.store.local import LocalFolder
+
+    name = os.fspath(place)
+    if "://" in name:
+        from canopy_rag.store.bucket import Bucket
+
+        return Bucket(name, storage_options, refresh_s=refresh_s)
+    scheme, colon, rest = name.partition(":/")
+    if colon and isinstance(place, os.PathLike) and scheme in {"s3", "gs", "az"}:
+        raise StoreError(
+            f"{name!r} was an address before it became a path; give {scheme}://{rest} as text"
+        )
+    return LocalFolder(name)
 
 
 def write_failure(place: str, error: BaseException) -> str:

@@ -74,6 +74,11 @@ class ItemTable:
         with self._reading():
             return int(self._table.count_rows())
 
+    def refresh(self) -> None:
+        """Look at once for commits of other processes."""
+        with self._reading():
+            self._table.checkout_latest()
+
     def nearest(
         self, query: NDArray[np.float32], k: int, modalities: Sequence[Modality] | None
     ) -> list[Candidate]:

@@ -1,0 +1,157 @@
+"""An index in a local folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from canopy_rag._optional import require
+from canopy_rag.core.errors import StoreError
+from canopy_rag.store.location import Location, Stamp, as_json, write_failure
+
+_META, _LOCK, _WRITER = "index.json", "write.lock", "writer.json"
+
+
+class LocalFolder(Location):
+    """A local folder that holds an index.
+
+    Args:
+        path: The folder; it need not exist.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._lock: Any = None
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def local(self) -> Path:
+        """The folder itself."""
+        return self.path
+
+    @property
+    def tables(self) -> str:
+        """What LanceDB connects to."""
+        return str(self.path / "tables")
+
+    def versions_of(self, table: str) -> Path:
+        """The folder into which every commit of a table writes a file."""
+        return self.path / "tables" / f"{table}.lance" / "_versions"
+
+    @property
+    def staging(self) -> Path:
+        """A folder for what is not written yet; emptied when a writer starts."""
+        return self.path / "staging"
+
+    def stamp(self) -> Stamp | None:
+        """Return the state of `index.json`; None if it is not there, or hidden."""
+        try:
+            status = (self.path / _META).stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ino, status.st_size
+
+    def n_bytes(self) -> int:
+        """Return the size of all files of the index."""
+        total = 0
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):  # a compaction may take it away
+                    total += (Path(folder) / name).stat().st_size
+        return total
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the folder for one writer; may be nested.
+
+        Raises:
+            StoreError: If another process writes, or the folder cannot be written.
+        """
+        filelock = require("filelock", extra="index", feature="Writing an index")
+        if self._lock is None:
+            with self.guard():
+                self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = filelock.FileLock(str(self.path / _LOCK), timeout=0)
+        first = not self._lock.is_locked
+        with self.guard():
+            try:
+                self._lock.acquire()
+            except filelock.Timeout as error:
+                raise StoreError(
+                    f"the index in {str(self)!r} is being written by {self._writer()}; wait until "
+                    "it is done, or end it"
+                ) from error
+        try:
+            if first:
+                note = {"pid": os.getpid(), "host": socket.gethostname()}
+                self._write(_WRITER, as_json(note))
+                self._empty_staging()
+            yield
+        finally:
+            if first:
+                with contextlib.suppress(OSError):  # says who wrote last; holds no lock
+                    (self.path / _WRITER).unlink(missing_ok=True)
+            self._lock.release()
+
+    def confirm(self) -> None:
+        """Do nothing: nobody takes a file lock over while its process lives."""
+
+    def keep(self) -> None:
+        """Do nothing: notes are where they belong."""
+
+    @contextlib.contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turn an operating system's error into a `StoreError` that says what to do."""
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(write_failure(str(self), error)) from error
+
+    @contextlib.contextmanager
+    def engine(self) -> Iterator[None]:
+        """Turn an error of the engine at opening a table into a `StoreError`."""
+        try:
+            yield
+        except (OSError, RuntimeError, ValueError) as error:
+            raise StoreError(
+                f"the tables of the index in {str(self)!r} cannot be opened; restore them from a "
+                f"backup, or index again into a new folder ({error})"
+            ) from error
+
+    def _writer(self) -> str:
+        try:
+            writer = json.loads((self.path / _WRITER).read_bytes())
+            return f"process {writer['pid']} on {writer['host']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            return "another process"
+
+    def _empty_staging(self) -> None:
+        if self.staging.is_dir():
+            for left_over in self.staging.iterdir():
+                left_over.unlink(missing_ok=True)
+
+    def _read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+    def _delete(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
+
+    def _write(self, name: str, data: bytes) -> None:
+        """Write a file through a temporary one, so that it is never seen in part."""
+        temporary = self.path / f".{name}.{os.getpid()}"
+        with self.guard():
+            try:
+                with temporary.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(self.path / name)
+            finally:
+                temporary.unlink(missing_ok=True)
