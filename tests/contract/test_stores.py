@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from canopy_rag.store import LanceStore, MemoryLimits
 from canopy_rag.testing.memory_store import MemoryStore
+from canopy_rag.testing.s3 import S3Server
 from canopy_rag.testing.store_contract import FINGERPRINT, StoreContract
 
 
@@ -23,3 +27,21 @@ class TestLanceStoreThatSearchesOnDisk(StoreContract):
     def make(self, tmp_path: Path) -> LanceStore:
         LanceStore.create(tmp_path / "index", FINGERPRINT)
         return LanceStore.open(tmp_path / "index", limits=MemoryLimits(exact_bytes=0))
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    pytest.importorskip("flask_cors", reason="needs moto[s3] and flask, of the extra dev")
+    with S3Server() as server:
+        yield server
+
+
+class TestLanceStoreInABucket(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, s3: S3Server) -> None:
+        self.server = s3
+
+    def make(self, tmp_path: Path) -> LanceStore:
+        address = f"{self.server.make_bucket()}/some folder/index"
+        LanceStore.create(address, FINGERPRINT, storage_options=self.server.options)
+        return LanceStore.open(address, storage_options=self.server.options)

@@ -22,6 +22,7 @@ FEATURES = {
     "video": "videos with their subtitles",
     "ocr": "the text in pictures; without it they are found by their captions",
     "llm": "chat servers and encoders over HTTP: --llm URL",
+    "cloud": "an index on object storage: --index s3://BUCKET/PATH",
     "server": "the explorer page, REST and OpenAI-compatible chat: canopy serve",
     "eval": "the plots of canopy diagnose",
     "qwen": "the encoder qwen3-vl, on a GPU",
@@ -68,7 +69,7 @@ def all_checks(config: Config) -> list[Check]:
         _encoder(config),
         *_extras(),
         _local_llm(),
-        _index_folder(Path(config.index.path)),
+        _index_address(config) if "://" in config.index.path else _index_folder(config.index.path),
     ]
 
 
@@ -191,8 +192,26 @@ def _local_llm() -> Check:
     return _tried("local model", tried)
 
 
-def _index_folder(folder: Path) -> Check:
+def _index_address(config: Config) -> Check:
+    """Ask object storage for the index."""
+    from canopy_rag.pipeline.factory import locate_index
+
+    try:
+        found = locate_index(config.index.path, config).has_index
+    except CanopyError as error:
+        return Check(
+            name="index folder",
+            state="broken",
+            detail=str(error),
+            remedy="Name another one with --index or CANOPY_INDEX",
+        )
+    detail = f"{config.index.path}: {'an index is here' if found else 'no index yet'}"
+    return Check(name="index folder", state="ok", detail=detail)
+
+
+def _index_folder(path: str) -> Check:
     """Write a file where the index is or would be."""
+    folder = Path(path)
     place = folder.resolve()
     while not place.is_dir() and place != place.parent:
         place = place.parent

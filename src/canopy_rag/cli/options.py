@@ -78,7 +78,7 @@ IndexFolder = Annotated[
     typer.Option(
         "--index",
         metavar="DIR",
-        help="Folder of the index. Default: CANOPY_INDEX, then ./.canopy.",
+        help="Folder of the index, or s3://BUCKET/PATH. Default: CANOPY_INDEX, then ./.canopy.",
         show_default=False,
     ),
 ]

@@ -272,7 +272,7 @@ def _job(
     from canopy_rag.training.run import Job
 
     check_out(out)
-    opened = None if index is None else _opened(Path(index), config)
+    opened = None if index is None else _opened(index, config)
     splitter = factory.build_options(config.ingest).splitter
     sources = [
         read_source(
@@ -313,10 +313,10 @@ class _Opened:
         return {key: nodes for key, (_, nodes) in self.store.vectors(item_ids).items()}
 
 
-def _opened(path: Path, config: Config) -> _Opened:
+def _opened(place: str, config: Config) -> _Opened:
     from canopy_rag.pipeline import factory
 
-    store, encoder = factory.open_store(path, config, create=False)
+    store, encoder = factory.open_store(place, config, create=False)
     settings = factory.encoder_settings(config, store.fingerprint, store.adapter)
     return _Opened(store, encoder, settings)
 

@@ -251,6 +251,9 @@ class ServerConfig:
     """Listen on an address that others can reach without a key."""
     allow_upload: bool = False
     """Let callers add files to the index."""
+    upload_folder: str | None = None
+    """Folder of the uploaded files; unset: `uploads` in the index's folder. To be set for an index
+    on object storage."""
     allow_hosts: str | None = None
     """Further names that this server may be called by, comma-separated; unset: `localhost`, its
     own address, and with a key on an address that others can reach any name."""

@@ -20,7 +20,7 @@ import anyio
 
 from canopy_rag.api import Index
 from canopy_rag.config import ServerConfig
-from canopy_rag.core.errors import CanopyError
+from canopy_rag.core.errors import CanopyError, ConfigError
 from canopy_rag.ingest import registry
 from canopy_rag.server.errors import ApiError, OverloadedError
 
@@ -64,19 +64,22 @@ class Upload:
 
 
 class Uploads:
-    """Takes files and indexes them. They stay in the folder `uploads` of the index.
+    """Takes files and indexes them. They stay in the folder `uploads` of the index, or as set.
 
     Args:
         index: Where items go.
-        config: Limits.
+        config: Limits, and the folder.
         ended: Called with the state of each upload that has ended.
+
+    Raises:
+        ConfigError: If the index is on object storage and no folder is set.
     """
 
     def __init__(self, index: Index, config: ServerConfig, ended: Callable[[str], None]) -> None:
         self._index = index
         self._config = config
         self._ended = ended
-        self._folder = index.path / FOLDER
+        self._folder = _folder(index, config)
         self._lock = threading.Lock()
         self._known: OrderedDict[str, Upload] = OrderedDict()
         self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -168,7 +171,7 @@ class Uploads:
         return n_bytes
 
     def _stored_bytes(self) -> int:
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         total = 0
         for each in self._folder.iterdir():
             with contextlib.suppress(FileNotFoundError):  # another upload may end meanwhile
@@ -223,6 +226,17 @@ class Uploads:
             return replace(upload, state="failed", error=reason)
         files = report.to_dict()
         return replace(upload, state="done", n_items=report.items, report=files)
+
+
+def _folder(index: Index, config: ServerConfig) -> Path:
+    if config.upload_folder is not None:
+        return Path(config.upload_folder)
+    if "://" in index.place:
+        raise ConfigError(
+            f"uploaded files need a folder of their own, since the index is in {index.place!r}; "
+            "set server.upload_folder"
+        )
+    return index.path / FOLDER
 
 
 def harmless(name: str) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -57,7 +59,7 @@ class Bucket(Location):
         self._holder: int | None = None
         self._gate = threading.RLock()
         self._looked: tuple[float, Stamp | None] | None = None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: Path | None = None
         self._tags: dict[str, str] = {}
         self._kept: dict[str, tuple[int, int]] = {}
         self._next_keep = 0.0
@@ -192,10 +194,9 @@ class Bucket(Location):
 
     def _folder(self) -> Path:
         if self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(
-                prefix="canopy-", ignore_cleanup_errors=True
-            )
-        return Path(self._temporary.name)
+            self._temporary = Path(tempfile.mkdtemp(prefix="canopy-"))
+            weakref.finalize(self, shutil.rmtree, self._temporary, ignore_errors=True)
+        return self._temporary
 
     def _empty_staging(self) -> None:
         if self.staging.is_dir():
