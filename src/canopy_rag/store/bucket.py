@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 from canopy_rag.core.errors import StoreError
 from canopy_rag.store.lease import Lease
@@ -25,7 +26,8 @@ from canopy_rag.store.objects import ChangedError, Objects
 _NOTES = "notes"
 _KEEP_S = 5.0  # at least; a kill costs the work of as long
 _SHARE = 20  # of the time that keeping notes took before they are kept again
-_LANCE = {"client_max_retries": "5", "client_retry_timeout": "30"}
+_LANCE = {"client_max_retries": "5", "client_retry_timeout": "30", "download_retry_count": "3"}
+"""Options that LanceDB alone knows."""
 
 
 class Bucket(Location):
@@ -51,7 +53,8 @@ class Bucket(Location):
     ) -> None:
         options = dict(storage_options or {})
         self._address = address.rstrip("/")
-        self._objects = Objects(self._address, options)
+        ours = {name: value for name, value in options.items() if name not in _LANCE}
+        self._objects = Objects(self._address, ours)
         self.storage_options = {**_LANCE, **options}
         self.consistency = datetime.timedelta(seconds=refresh_s)
         self._lease = Lease(self._objects, self._address)
@@ -161,6 +164,10 @@ class Bucket(Location):
         if self._depth and time.monotonic() >= self._next_keep:
             self._put_back()
 
+    def failure(self, what: Literal["read", "written"], error: BaseException) -> str:
+        """Say why the index cannot be read or written, and what to do."""
+        return self._objects.failure(what, error)
+
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
         """Turn an operating system's error into a `StoreError`: here that of temporary files."""
@@ -171,16 +178,6 @@ class Bucket(Location):
                 f"{str(self._folder())!r}, where rows of {self._address!r} wait, cannot be "
                 f"written ({error}); make room, or set TMPDIR to a folder with room"
             ) from error
-
-    @contextlib.contextmanager
-    def engine(self) -> Iterator[None]:
-        """Turn an error of the engine at opening a table into a `StoreError`."""
-        try:
-            yield
-        except StoreError:
-            raise
-        except (OSError, RuntimeError, ValueError) as error:
-            raise StoreError(self._objects.failure("read", error)) from error
 
     def _read(self, name: str) -> bytes:
         return self._objects.get(name).data

@@ -90,7 +90,7 @@ class Catalog:
 
     def _wrapped(self, table: Any, name: str) -> ItemTable:
         versions = self._folder.versions_of(name)
-        return ItemTable(table, str(self._folder), self.meta.encoder.dim, self._limits, versions)
+        return ItemTable(table, self._folder, self.meta.encoder.dim, self._limits, versions)
 
     def _connect(self) -> Any:
         if self._connection is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import hashlib
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Entry, Fingerprint, Found
 from canopy_rag.core.types import MODALITIES, Item, Modality
 from canopy_rag.core.vectors import NodeVectors
+from canopy_rag.store import summary
 from canopy_rag.store.catalog import Catalog
 from canopy_rag.store.location import IndexMeta, Location, Place, locate
 from canopy_rag.store.rows import (
@@ -260,38 +260,16 @@ class LanceStore:
 
     def digest(self) -> str:
         """Return a SHA-256 over the item ids and contents, sorted; vectors are not part of it."""
-        lines = []
-        for corpus, table in self._catalog.tables().items():
-            rows = table.rows(["id", "digest"])
-            item_ids, digests = (rows.column(name).to_pylist() for name in ("id", "digest"))
-            lines += [
-                f"{corpus}\0{item_id}\0{digest}\n"
-                for item_id, digest in zip(item_ids, digests, strict=True)
-            ]
-        return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+        return summary.digest(self._catalog.tables())
 
     def info(self) -> dict[str, Any]:
         """Return counts and sizes as `canopy info --json` prints them."""
-        tables = list(self._catalog.tables().values())
-        n_nodes = sum(
-            sum(table.rows(["n_nodes"]).column("n_nodes").to_pylist()) for table in tables
-        )
+        tables = self._catalog.tables()
         return {
             "items": self.count(),
-            "nodes": n_nodes,
-            "digest": self.digest(),
             "bytes": self._folder.n_bytes(),
-            "encoder": self._meta.encoder.model,
-            "embedded": {
-                modality: "media" if modality in self.media else "text" for modality in MODALITIES
-            },
-            "adapter": self._meta.adapter or None,
-            "format_version": self._meta.format_version,
-            "fingerprint": dataclasses.asdict(self._meta.encoder),
-            "corpora": sorted(self._meta.corpora),
-            "hybrid": self._meta.hybrid,
-            "indices": sorted({name for table in tables for name in table.indexed()}),
-            "created": self._meta.created,
+            **summary.of_tables(tables),
+            **summary.of_meta(self._meta),
         }
 
     def sources(self) -> dict[str, int]:

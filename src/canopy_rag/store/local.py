@@ -8,13 +8,15 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
-from canopy_rag.store.location import Location, Stamp, as_json, write_failure
+from canopy_rag.store.location import Location, Stamp, as_json
 
 _META, _LOCK, _WRITER = "index.json", "write.lock", "writer.json"
+_DISK_FULL = ("no space left", "os error 28", "disk full", "file too large", "os error 27")
+_REFUSED = ("permission denied", "read-only", "os error 13", "os error 30")
 
 
 class LocalFolder(Location):
@@ -106,24 +108,29 @@ class LocalFolder(Location):
     def keep(self) -> None:
         """Do nothing: notes are where they belong."""
 
+    def failure(self, what: Literal["read", "written"], error: BaseException) -> str:
+        """Say why the index cannot be read or written, and what to do."""
+        reason = str(error)
+        lowered = reason.lower()
+        if what == "read":
+            remedy = f"`canopy verify --index {self}` tells what is damaged and how to make it anew"
+        elif any(sign in lowered for sign in _DISK_FULL):
+            remedy = "the disk is full; make room and run the same command again"
+        elif any(sign in lowered for sign in _REFUSED):
+            remedy = (
+                "it is not writable; give write permission, or choose another folder with --index"
+            )
+        else:
+            remedy = "what was written before is kept; run the same command again"
+        return f"the index in {str(self)!r} cannot be {what}: {remedy} ({reason})"
+
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
         """Turn an operating system's error into a `StoreError` that says what to do."""
         try:
             yield
         except OSError as error:
-            raise StoreError(write_failure(str(self), error)) from error
-
-    @contextlib.contextmanager
-    def engine(self) -> Iterator[None]:
-        """Turn an error of the engine at opening a table into a `StoreError`."""
-        try:
-            yield
-        except (OSError, RuntimeError, ValueError) as error:
-            raise StoreError(
-                f"the tables of the index in {str(self)!r} cannot be opened; restore them from a "
-                f"backup, or index again into a new folder ({error})"
-            ) from error
+            raise StoreError(self.failure("written", error)) from error
 
     def _writer(self) -> str:
         try:

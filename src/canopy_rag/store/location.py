@@ -10,10 +10,11 @@ import dataclasses
 import datetime
 import json
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Fingerprint
@@ -101,12 +102,22 @@ class Location(abc.ABC):
         """
 
     @abc.abstractmethod
+    def failure(self, what: Literal["read", "written"], error: BaseException) -> str:
+        """Say why the index cannot be read or written, and what to do."""
+
+    @abc.abstractmethod
     def guard(self) -> AbstractContextManager[None]:
         """Turn an error of this place at writing into a `StoreError` that says what to do."""
 
-    @abc.abstractmethod
-    def engine(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def engine(self) -> Iterator[None]:
         """Turn an error of the engine at opening a table into a `StoreError`."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except (OSError, RuntimeError, ValueError) as error:
+            raise StoreError(self.failure("read", error)) from error
 
     @abc.abstractmethod
     def _read(self, name: str) -> bytes:
@@ -257,16 +268,3 @@ def locate(
             f"{name!r} was an address before it became a path; give {scheme}://{rest} as text"
         )
     return LocalFolder(name)
-
-
-def write_failure(place: str, error: BaseException) -> str:
-    """Say why an index could not be written, and what to do."""
-    reason = str(error)
-    lowered = reason.lower()
-    if "no space left" in lowered or "os error 28" in lowered or "disk full" in lowered:
-        remedy = "the disk is full; make room and run the same command again"
-    elif any(word in lowered for word in ("permission denied", "read-only", "os error 13")):
-        remedy = "it is not writable; give write permission, or choose another folder with --index"
-    else:
-        remedy = "what was written before is kept; run the same command again"
-    return f"the index in {place!r} cannot be written: {remedy} ({reason})"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.types import Modality
-from canopy_rag.store.location import write_failure
+from canopy_rag.store.location import Location
 from canopy_rag.store.matrix import Candidate, ItemMatrix, ranked, vectors_of
 from canopy_rag.store.rows import ITEM_COLUMNS, VECTOR_COLUMNS, to_utf8
 
@@ -53,14 +53,14 @@ class ItemTable:
 
     Args:
         table: The open LanceDB table.
-        place: The index, for messages.
+        place: The index, which knows what errors mean.
         dim: Number of entries of a vector.
         limits: What may be held in memory.
         versions: The folder whose time stamp moves with each commit; None where there is none.
     """
 
     def __init__(
-        self, table: Any, place: str, dim: int, limits: MemoryLimits, versions: Path | None
+        self, table: Any, place: Location, dim: int, limits: MemoryLimits, versions: Path | None
     ) -> None:
         self._table = table
         self._place = place
@@ -198,7 +198,7 @@ class ItemTable:
                 if not purge or len(self._table.list_versions()) == 1:
                     return trained
         raise StoreError(
-            f"older versions of the index in {self._place!r} cannot be removed; run the same "
+            f"older versions of the index in {str(self._place)!r} cannot be removed; run the same "
             "command again"
         )
 
@@ -297,10 +297,7 @@ class ItemTable:
         except (OSError, RuntimeError, ValueError) as error:
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(
-                f"the index in {self._place!r} cannot be read; if this stays so, index again into "
-                f"a new folder ({error})"
-            ) from error
+            raise StoreError(self._place.failure("read", error)) from error
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
@@ -309,7 +306,7 @@ class ItemTable:
         except (OSError, RuntimeError, ValueError) as error:
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(write_failure(self._place, error)) from error
+            raise StoreError(self._place.failure("written", error)) from error
 
 
 def _candidates(table: pa.Table, query: NDArray[np.float32]) -> list[Candidate]:

@@ -1,0 +1,52 @@
+"""What an index holds, in numbers: the parts of `canopy info`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from canopy_rag.core.types import MODALITIES
+from canopy_rag.store.location import IndexMeta
+from canopy_rag.store.table import ItemTable
+
+
+def digest(tables: Mapping[str, ItemTable]) -> str:
+    """Return a SHA-256 over the item ids and contents of corpora, sorted."""
+    lines = []
+    for corpus, table in tables.items():
+        rows = table.rows(["id", "digest"])
+        item_ids, digests = (rows.column(name).to_pylist() for name in ("id", "digest"))
+        lines += [
+            f"{corpus}\0{item_id}\0{content}\n"
+            for item_id, content in zip(item_ids, digests, strict=True)
+        ]
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def of_tables(tables: Mapping[str, ItemTable]) -> dict[str, Any]:
+    """Return what the tables tell: nodes, digest, indices."""
+    return {
+        "nodes": sum(
+            sum(table.rows(["n_nodes"]).column("n_nodes").to_pylist()) for table in tables.values()
+        ),
+        "digest": digest(tables),
+        "indices": sorted({name for table in tables.values() for name in table.indexed()}),
+    }
+
+
+def of_meta(meta: IndexMeta) -> dict[str, Any]:
+    """Return what the description tells."""
+    return {
+        "encoder": meta.encoder.model,
+        "embedded": {
+            modality: "media" if modality in meta.media else "text" for modality in MODALITIES
+        },
+        "adapter": meta.adapter or None,
+        "format_version": meta.format_version,
+        "fingerprint": dataclasses.asdict(meta.encoder),
+        "corpora": sorted(meta.corpora),
+        "hybrid": meta.hybrid,
+        "created": meta.created,
+    }
