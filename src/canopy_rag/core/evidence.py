@@ -168,7 +168,8 @@ class Evidence:
     @cached_property
     def text(self) -> str:
         """The evidence as plain text: context, regions and elision marks, without numbers."""
-        return _texts(self.parts(Style(headings=not self.bare)))
+        plain = Style()
+        return _texts(self.parts(None if self.meter.style == plain else plain))
 
     def parts(self, style: Style | None = None) -> tuple[str | MediaPart, ...]:
         """Return texts and pictures in order, one text per item.

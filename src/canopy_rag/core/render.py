@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from canopy_rag.core.prompts import neutral_numbers
 from canopy_rag.core.protocols import MediaPart
-from canopy_rag.core.trees import leaves
+from canopy_rag.core.trees import first_leaf, last_leaf
 from canopy_rag.core.types import (
     Heading,
     ImagePayload,
@@ -226,7 +226,7 @@ def _new_headings(
 def _skips_something(item: Item, left: int, right: int) -> bool:
     """Whether something to be read or seen lies between two regions; an empty row does not."""
     nodes = item.nodes
-    after, before = leaves(nodes, left)[-1], leaves(nodes, right)[0]
+    after, before = last_leaf(nodes, left), first_leaf(nodes, right)
     between = [node for node in nodes[after + 1 : before] if not node.children]
     if isinstance(item.payload, VideoPayload):
         return bool(between)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from canopy_rag.core.errors import UnknownNameError
 from canopy_rag.core.refine import Outcome, Refinement, refine
 from canopy_rag.core.types import Node
+from canopy_rag.core.vectors import leaf_borders
 
 Select = Literal["paper", "set"]
 Scored = tuple[Sequence[Node], NDArray[np.float32]]
@@ -80,18 +82,16 @@ def _above(threshold: float, nodes: Sequence[Node], values: Sequence[float]) -> 
 
     One of the leaves does.
     """
-    fate: list[Outcome] = ["drop"] * len(nodes)
-    for node in reversed(nodes):  # preorder: children come first
-        if node.children:
-            below = {fate[child] for child in node.children}
-            fate[node.index] = below.pop() if len(below) == 1 else "split"
-        elif values[node.index] >= threshold:
-            fate[node.index] = "keep"
+    begins, ends = leaf_borders(nodes)
+    reach = (values[node.index] >= threshold for node in nodes if not node.children)
+    n_reach = [0, *accumulate(reach)]
     outcomes: dict[int, Outcome] = {}
     stack = [0]
     while stack:  # in preorder, so that outcomes ascend
         index = stack.pop()
-        outcomes[index] = fate[index]
-        if fate[index] == "split":
+        begin, end = begins[index], ends[index]
+        n_own = n_reach[end] - n_reach[begin]
+        outcomes[index] = "drop" if n_own == 0 else "keep" if n_own == end - begin else "split"
+        if outcomes[index] == "split":
             stack.extend(reversed(nodes[index].children))
     return Refinement(tuple(i for i, outcome in outcomes.items() if outcome == "keep"), outcomes)

@@ -81,6 +81,20 @@ def leaves(nodes: Sequence[Node], index: int = 0) -> tuple[int, ...]:
     return tuple(found)
 
 
+def first_leaf(nodes: Sequence[Node], index: int) -> int:
+    """Return the first leaf under node `index`; the node itself if it is a leaf."""
+    while nodes[index].children:
+        index = nodes[index].children[0]
+    return index
+
+
+def last_leaf(nodes: Sequence[Node], index: int) -> int:
+    """Return the last leaf under node `index`; the node itself if it is a leaf."""
+    while nodes[index].children:
+        index = nodes[index].children[-1]
+    return index
+
+
 def check_tree(nodes: Sequence[Node]) -> None:
     """Check what every tree promises: preorder, links both ways, ordered disjoint intervals.
 
