@@ -1,6 +1,6 @@
 """Indexes a folder in a process of its own; stops at a given point and waits to be killed.
 
-Arguments: root of the checkout, folder of documents, folder of the index, point.
+Arguments: root of the checkout, folder of documents, folder or address of the index, point.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ def main() -> None:
 
     from canopy_rag.indexing import IndexOptions, index_files, job, writing
     from canopy_rag.store import LanceStore
+    from canopy_rag.store.location import locate
 
     seen: Counter[str] = Counter()
 
@@ -54,13 +55,12 @@ def main() -> None:
 
     job.GROUP_NODES = writing.GROUP_NODES = 12  # four lines of three nodes
     encoder = Encoder()
-    folder = Path(index)
-    if not (folder / "index.json").exists():
-        Store.create(folder, encoder.fingerprint)
-    store = Store.open(folder)
+    if not locate(index).has_index:
+        Store.create(index, encoder.fingerprint)
+    store = Store.open(index)
     index_files(
         [Path(docs)],
-        folder=folder,
+        folder=store.path,
         store=store,
         encoder=encoder,
         reader=fakes.SourceReader(

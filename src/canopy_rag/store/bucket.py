@@ -105,8 +105,8 @@ class Bucket(Location):
         return sum(size for size, _ in self._objects.list().values())
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the place by a lease; may be nested.
+    def writing(self) -> Iterator[bool]:
+        """Hold the place by a lease; may be nested. Yields whether this is the outermost call.
 
         Raises:
             StoreError: If another process or thread writes, or the storage refuses.
@@ -125,12 +125,12 @@ class Bucket(Location):
             self._depth += 1
         try:
             if self._depth > 1:
-                yield
+                yield False
                 return
             self._fetch()
             self._empty_staging()
             with self._keeping():
-                yield
+                yield True
         finally:
             with self._gate:
                 self._depth -= 1

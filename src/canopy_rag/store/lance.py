@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,10 @@ from canopy_rag.store.rows import (
     to_items,
     to_node_vectors,
 )
-from canopy_rag.store.searching import choose, fetch
+from canopy_rag.store.searching import check_words, choose, fetch
 from canopy_rag.store.spool import Spool
-from canopy_rag.store.table import ItemTable, MemoryLimits
+from canopy_rag.store.steady import steady
+from canopy_rag.store.table import MemoryLimits
 
 _COMPACT_EVERY = 64  # commits; each leaves a small file that every search has to open
 _ATTEMPTS = 5
@@ -172,6 +172,10 @@ class LanceStore:
         """Whether content that was removed may still stand in files of the index."""
         return self._folder.removal_pending
 
+    def refresh(self) -> None:
+        """Look at once for commits of other processes."""
+        self._catalog.refresh()
+
     def check(self, fingerprint: Fingerprint) -> None:
         """Check that vectors of this encoder belong into the index.
 
@@ -181,8 +185,8 @@ class LanceStore:
         if not fingerprint.agrees(self._meta.encoder):
             raise StoreError(
                 f"the index in {str(self._folder)!r} holds vectors of the encoder "
-                f"{_named(self._meta.encoder)}, not of {_named(fingerprint)}; use that encoder, or "
-                "index again into a new folder"
+                f"{summary.named(self._meta.encoder)}, not of {summary.named(fingerprint)}; use "
+                "that encoder, or index again into a new folder"
             )
 
     def search(
@@ -216,13 +220,14 @@ class LanceStore:
             raise StoreError(
                 f"the query has the shape {query.shape}, vectors of the index in "
                 f"{str(self._folder)!r} have {self._meta.encoder.dim} entries; encode it with "
-                f"{_named(self._meta.encoder)}"
+                f"{summary.named(self._meta.encoder)}"
             )
         if k < 1:
             return []
         words = text if (self._hybrid if hybrid is None else hybrid) else None
         return self._search(query, k, modalities, corpora, words)
 
+    @steady
     def get(self, item_ids: Sequence[str]) -> list[Item]:
         """Return the items of these ids, in order.
 
@@ -241,6 +246,7 @@ class LanceStore:
                 )
         return [there[item_id] for item_id in item_ids]
 
+    @steady
     def vectors(self, item_ids: Collection[str]) -> dict[str, tuple[Item, NodeVectors]]:
         """Return those of some items that are there, with their node vectors, by id."""
         there: dict[str, tuple[Item, NodeVectors]] = {}
@@ -250,6 +256,7 @@ class LanceStore:
             there.update((item.id, (item, nodes)) for item, nodes in pairs)
         return there
 
+    @steady
     def count(self) -> dict[str, int]:
         """Return the number of items: `total`, then by modality."""
         counts: dict[str, int] = dict.fromkeys(MODALITIES, 0)
@@ -258,10 +265,12 @@ class LanceStore:
                 counts[modality] += table.count(modality)
         return {"total": sum(counts.values()), **counts}
 
+    @steady
     def digest(self) -> str:
         """Return a SHA-256 over the item ids and contents, sorted; vectors are not part of it."""
         return summary.digest(self._catalog.tables())
 
+    @steady
     def info(self) -> dict[str, Any]:
         """Return counts and sizes as `canopy info --json` prints them."""
         tables = self._catalog.tables()
@@ -272,6 +281,7 @@ class LanceStore:
             **summary.of_meta(self._meta),
         }
 
+    @steady
     def sources(self) -> dict[str, int]:
         """Return the number of items of every source that has some."""
         counts: dict[str, int] = {}
@@ -280,14 +290,18 @@ class LanceStore:
                 counts[from_utf8(uri)] = counts.get(from_utf8(uri), 0) + 1
         return counts
 
-    def writing(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
         """Hold the index for one writer.
 
         Raises:
             StoreError: On entering, naming the process that writes already, or if the folder
                 cannot be written.
         """
-        return self._folder.writing()
+        with self._folder.writing() as is_outermost:
+            if is_outermost and self._folder.consistency:
+                self.refresh()  # a writer must not go by what was there before
+            yield
 
     def replace(self, uris: Collection[str], entries: Iterable[Entry]) -> int:
         """Put `entries` in the place of all items of the sources `uris`, and return their number.
@@ -358,7 +372,7 @@ class LanceStore:
         for _ in range(_ATTEMPTS):
             tables = self._catalog.tables(corpora)
             if words is not None:
-                self._check_words(tables)
+                check_words(tables, self.place)
             try:
                 found = fetch(tables, choose(tables, query, k, modalities, words))
             except StoreError as error:  # also files that the compaction took away
@@ -372,14 +386,6 @@ class LanceStore:
             f"the index in {str(self._folder)!r} was rewritten during each of {_ATTEMPTS} "
             "attempts to search it; try again"
         )
-
-    def _check_words(self, tables: dict[str, ItemTable]) -> None:
-        for table in tables.values():
-            if len(table) and "text" not in table.indexed():
-                raise StoreError(
-                    f"the index in {str(self._folder)!r} has no full-text index, which hybrid "
-                    "search needs; index again with `hybrid` on, or search without it"
-                )
 
     def _spool(
         self, uris: frozenset[str], entries: Iterable[Entry], spools: dict[str, Spool]
@@ -424,12 +430,3 @@ class LanceStore:
         self._n_commits += 1
         if self._n_commits >= _COMPACT_EVERY:
             self.compact()
-
-
-def _named(fingerprint: Fingerprint) -> str:
-    details = ", ".join(
-        f"{name} {value!r}"
-        for name, value in dataclasses.asdict(fingerprint).items()
-        if name != "model"
-    )
-    return f"{fingerprint.model!r} ({details})"

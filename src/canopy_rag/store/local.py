@@ -70,8 +70,8 @@ class LocalFolder(Location):
         return total
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the folder for one writer; may be nested.
+    def writing(self) -> Iterator[bool]:
+        """Hold the folder for one writer; may be nested. Yields whether this is the outermost call.
 
         Raises:
             StoreError: If another process writes, or the folder cannot be written.
@@ -95,7 +95,7 @@ class LocalFolder(Location):
                 note = {"pid": os.getpid(), "host": socket.gethostname()}
                 self._write(_WRITER, as_json(note))
                 self._empty_staging()
-            yield
+            yield first
         finally:
             if first:
                 with contextlib.suppress(OSError):  # says who wrote last; holds no lock

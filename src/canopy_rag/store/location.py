@@ -94,8 +94,8 @@ class Location(abc.ABC):
         """Return the size of all files of the index."""
 
     @abc.abstractmethod
-    def writing(self) -> AbstractContextManager[None]:
-        """Hold the place for one writer; may be nested.
+    def writing(self) -> AbstractContextManager[bool]:
+        """Hold the place for one writer; may be nested. Yields whether this is the outermost call.
 
         Raises:
             StoreError: On entering, if another process writes, or the place cannot be written.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Found
 from canopy_rag.core.types import Hit, Modality
 from canopy_rag.store.matrix import Candidate
@@ -16,6 +17,20 @@ from canopy_rag.store.table import ItemTable
 Chosen = tuple[str, Candidate]
 """Corpus and place of an item."""
 _RRF = 60  # of reciprocal rank fusion: Cormack, Clarke and Buettcher, SIGIR 2009
+
+
+def check_words(tables: Mapping[str, ItemTable], place: str) -> None:
+    """Check that every corpus has a full-text index.
+
+    Raises:
+        StoreError: If one has none.
+    """
+    for table in tables.values():
+        if len(table) and "text" not in table.indexed():
+            raise StoreError(
+                f"the index in {place!r} has no full-text index, which hybrid search needs; index "
+                "again with `hybrid` on, or search without it"
+            )
 
 
 def choose(

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from canopy_rag.core.protocols import Fingerprint
 from canopy_rag.core.types import MODALITIES
 from canopy_rag.store.location import IndexMeta
 from canopy_rag.store.table import ItemTable
@@ -50,3 +51,13 @@ def of_meta(meta: IndexMeta) -> dict[str, Any]:
         "hybrid": meta.hybrid,
         "created": meta.created,
     }
+
+
+def named(fingerprint: Fingerprint) -> str:
+    """Return an encoder in words."""
+    details = ", ".join(
+        f"{name} {value!r}"
+        for name, value in dataclasses.asdict(fingerprint).items()
+        if name != "model"
+    )
+    return f"{fingerprint.model!r} ({details})"
