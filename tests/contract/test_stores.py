@@ -18,12 +18,33 @@ class TestMemoryStore(StoreContract):
         return MemoryStore(FINGERPRINT)
 
 
-class TestLanceStore(StoreContract):
+class LanceContract(StoreContract):
+    """Vectors of items are stored in 16 bits, rows of nodes in 4."""
+
+    item_tolerance = 1e-3
+    node_tolerance = 0.1
+
+
+class TestLanceStore(LanceContract):
     def make(self, tmp_path: Path) -> LanceStore:
         return LanceStore.create(tmp_path / "index", FINGERPRINT)
 
 
-class TestLanceStoreThatSearchesOnDisk(StoreContract):
+class TestLanceStoreOf8Bits(LanceContract):
+    node_tolerance = 5e-3
+
+    def make(self, tmp_path: Path) -> LanceStore:
+        return LanceStore.create(tmp_path / "index", FINGERPRINT, vectors="int8")
+
+
+class TestLanceStoreOf16Bits(LanceContract):
+    node_tolerance = 1e-6
+
+    def make(self, tmp_path: Path) -> LanceStore:
+        return LanceStore.create(tmp_path / "index", FINGERPRINT, vectors="float16")
+
+
+class TestLanceStoreThatSearchesOnDisk(LanceContract):
     def make(self, tmp_path: Path) -> LanceStore:
         LanceStore.create(tmp_path / "index", FINGERPRINT)
         return LanceStore.open(tmp_path / "index", limits=MemoryLimits(exact_bytes=0))
@@ -36,7 +57,7 @@ def s3() -> Iterator[S3Server]:
         yield server
 
 
-class TestLanceStoreInABucket(StoreContract):
+class TestLanceStoreInABucket(LanceContract):
     @pytest.fixture(autouse=True)
     def _server(self, s3: S3Server) -> None:
         self.server = s3

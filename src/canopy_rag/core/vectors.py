@@ -4,7 +4,7 @@ Two storage forms, one result. *Late pooling* (SPIKE.md 2): the encoder reads an
 row is the mean of its own tokens' states, the last row is the mean of the title's (or header's)
 tokens; the vector of any node is the token-weighted mean of its leaves' rows and the title's. Only
 rows, weights and norms are stored; inner nodes are arithmetic. *Per node*: one row per node, each
-encoded on its own.
+encoded on its own. In either, rows may be stored in few bits (`coding`).
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from canopy_rag.core.coding import Rows, dense, dots
 from canopy_rag.core.types import Node
 
 Matrix = NDArray[np.floating]
 Borders = tuple[list[int], list[int]]
 """Where the leaves of each node begin and end, counted in order."""
 AT_ONCE_ROWS = 4096
-"""Rows that are converted to float32 at a time, 6 MB of 384 entries, unless one item has more."""
+"""Rows that are looked at together: 6 MB of 384 entries in float32, unless one item has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeVectors:
     """Stored vectors of one item's nodes."""
 
-    rows: Matrix
+    rows: Rows
     """Late pooling: `(n_leaves + 1, dim)`, leaves in order, then the context row. Per node:
-    `(n_nodes, dim)`, unit length, node order. float16 or float32."""
+    `(n_nodes, dim)`, unit length, node order. float16, float32, or coded."""
     weights: NDArray[np.float32] | None = None
     """Late pooling: token count of each row, `(n_leaves + 1,)`. None: per node."""
     norms: NDArray[np.float32] | None = None
-    """Late pooling: length of each node's weighted sum, `(n_nodes,)`. None: per node."""
+    """Late pooling: length of each node's weighted sum, `(n_nodes,)`. None: per node. Of the rows
+    before they were coded: what coding adds to a row stands at right angles to it, so that its dot
+    products are right in the mean and its length is too long."""
     tokens: NDArray[np.uint16] | None = None
     """Late pooling with a lexical term: the leaves' token ids, one leaf after the other; `weights`
     says how many each has. None: the encoder has no such term."""
@@ -150,9 +153,8 @@ def pool(
 def node_matrix(nodes: Sequence[Node], vectors: NodeVectors) -> NDArray[np.float32]:
     """Return every node's unit vector, `(n_nodes, dim)`, node order."""
     if vectors.weights is None:
-        rows: NDArray[np.float32] = np.asarray(vectors.rows, np.float32)
-        return rows
-    sums = _sums(vectors.rows, vectors.weights, leaf_intervals(nodes))
+        return dense(vectors.rows)
+    sums = _sums(dense(vectors.rows), vectors.weights, leaf_intervals(nodes))
     return np.asarray(
         sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12), np.float32
     )
@@ -202,12 +204,10 @@ def similarities_of_all(
             n_rows += len(items[end][1].rows)
             end += 1
         batch = items[begin:end]
-        rows = np.concatenate([vectors.rows for _, vectors in batch], dtype=np.float32)
-        # Not `@`: BLAS may round equal rows differently, and equal similarities must tie (D3).
-        dots: NDArray[np.float32] = np.einsum("ij,j->i", rows, query)  # (n_rows,)
+        values = dots([vectors.rows for _, vectors in batch], query)  # (n_rows,)
         place = 0
         for nodes, vectors in batch:
-            own = dots[place : place + len(vectors.rows)]
+            own = values[place : place + len(vectors.rows)]
             known = None if borders is None else borders[len(found)]
             found.append(_of_item(nodes, vectors, own, known))
             place += len(vectors.rows)
@@ -218,22 +218,22 @@ def similarities_of_all(
 def _of_item(
     nodes: Sequence[Node],
     vectors: NodeVectors,
-    dots: NDArray[np.float32],
+    values: NDArray[np.float32],
     borders: Borders | None,
 ) -> NDArray[np.float32]:
     """Return the similarities of an item's nodes from its rows' dot products with the query."""
     if vectors.weights is None or vectors.norms is None:
-        if len(dots) != len(nodes):
-            raise ValueError(f"{len(dots)} node vectors for a tree of {len(nodes)} nodes")
-        return dots
+        if len(values) != len(nodes):
+            raise ValueError(f"{len(values)} node vectors for a tree of {len(nodes)} nodes")
+        return values
     begins, ends = leaf_borders(nodes) if borders is None else borders
-    if len(dots) != ends[0] + 1 or len(vectors.norms) != len(nodes):
+    if len(values) != ends[0] + 1 or len(vectors.norms) != len(nodes):
         raise ValueError(
-            f"{len(dots)} stored rows and {len(vectors.norms)} norms for a tree of "
+            f"{len(values)} stored rows and {len(vectors.norms)} norms for a tree of "
             f"{len(nodes)} nodes with {ends[0]} leaves"
         )
     # Lists: a tree is small, and each step of an array costs more than all of its sums.
-    *weighted, context = np.multiply(dots, vectors.weights, dtype=np.float64).tolist()
+    *weighted, context = np.multiply(values, vectors.weights, dtype=np.float64).tolist()
     running = [0.0, *accumulate(weighted)]
     return np.array(
         [

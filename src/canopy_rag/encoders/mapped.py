@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from canopy_rag.core.coding import CodedRows, dense
 from canopy_rag.core.errors import ConfigError, EncodeError
 from canopy_rag.core.protocols import Encoder, Fingerprint
 from canopy_rag.core.types import Item, Modality
@@ -110,8 +111,8 @@ class MappedEncoder:
 
 def _mapped(item: Item, nodes: NodeVectors, matrix: Floats) -> NodeVectors:
     """Return node vectors mapped: a map of a sum of rows is the sum of the mapped rows."""
-    rows = _rows(np.asarray(nodes.rows, np.float32), matrix)
-    dtype = nodes.rows.dtype.type
+    rows = _rows(dense(nodes.rows), matrix)
+    dtype = np.float16 if isinstance(nodes.rows, CodedRows) else nodes.rows.dtype.type
     if nodes.weights is not None:
         counts = nodes.weights[:-1].astype(int).tolist()
         n_context = int(nodes.weights[-1])

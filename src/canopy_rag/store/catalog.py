@@ -12,7 +12,7 @@ from typing import Any
 from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
 from canopy_rag.store.location import IndexMeta, Location, Stamp
-from canopy_rag.store.rows import schema
+from canopy_rag.store.rows import Layout, schema
 from canopy_rag.store.table import ItemTable, MemoryLimits
 
 
@@ -33,6 +33,11 @@ class Catalog:
         self._connection: Any = None
         self._stamp: Stamp | None = None
         self._lock = threading.RLock()
+
+    @property
+    def layout(self) -> Layout:
+        """What the columns of the tables depend on."""
+        return Layout(self.meta.encoder.dim, self.meta.vectors)
 
     def tables(self, corpora: Sequence[str] | None = None) -> dict[str, ItemTable]:
         """Return the tables of corpora, those that another process made included.
@@ -71,8 +76,9 @@ class Catalog:
         name = corpus if plain else f"corpus-{hashlib.sha256(corpus.encode()).hexdigest()[:16]}"
         with self._lock:
             with self._folder.engine():
-                columns = schema(self.meta.encoder.dim)
-                table = self._connect().create_table(name, schema=columns, exist_ok=True)
+                table = self._connect().create_table(
+                    name, schema=schema(self.layout), exist_ok=True
+                )
             self._tables[corpus] = self._wrapped(table, name)
             self.update(corpora={**self.meta.corpora, corpus: name})
             return self._tables[corpus]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from canopy_rag.core.coding import Precision
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Entry, Fingerprint, Found
 from canopy_rag.core.types import MODALITIES, Item, Modality
@@ -69,6 +70,7 @@ class LanceStore:
         hybrid: bool = False,
         media: Collection[Modality] = (),
         adapter: str = "",
+        vectors: Precision = "int4",
         storage_options: Mapping[str, str] | None = None,
     ) -> LanceStore:
         """Make an empty index.
@@ -79,6 +81,7 @@ class LanceStore:
             hybrid: Keep a full-text index beside the vectors.
             media: Modalities that the encoder embeds from their pixels.
             adapter: Folder of the encoder's adapter, noted so that it is found again.
+            vectors: How the rows of nodes are stored; what each costs is in docs/speed.md.
             storage_options: How to reach object storage; see `locate`.
 
         Raises:
@@ -96,6 +99,7 @@ class LanceStore:
                 hybrid=hybrid,
                 media=sorted(media),
                 adapter=adapter,
+                vectors=vectors,
             )
             folder.write_meta(meta)
         return cls(folder, meta)
@@ -166,6 +170,11 @@ class LanceStore:
     def adapter(self) -> str:
         """Folder of the adapter that the encoder had when the index was made; empty for none."""
         return self._meta.adapter
+
+    @property
+    def precision(self) -> Precision:
+        """How the rows of nodes are stored."""
+        return self._meta.vectors
 
     @property
     def needs_compaction(self) -> bool:
@@ -252,7 +261,7 @@ class LanceStore:
         there: dict[str, tuple[Item, NodeVectors]] = {}
         for corpus, table in self._catalog.tables().items():
             rows = table.by_ids(set(item_ids), [*ITEM_COLUMNS, *VECTOR_COLUMNS])
-            pairs = zip(to_items(rows, corpus), to_node_vectors(rows), strict=True)
+            pairs = zip(to_items(rows, corpus), to_node_vectors(rows, table.dim), strict=True)
             there.update((item.id, (item, nodes)) for item, nodes in pairs)
         return there
 
@@ -403,7 +412,7 @@ class LanceStore:
             seen.add((item.corpus, item.id))
             if item.corpus not in spools:
                 path = self._folder.staging / uuid.uuid4().hex
-                spools[item.corpus] = Spool(path, self._meta.encoder.dim)
+                spools[item.corpus] = Spool(path, self._catalog.layout)
             with self._folder.guard():
                 spools[item.corpus].add(entry)
 

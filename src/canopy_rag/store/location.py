@@ -10,16 +10,19 @@ import dataclasses
 import datetime
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from canopy_rag.core.errors import StoreError
+from canopy_rag.core.coding import Precision
 from canopy_rag.core.protocols import Fingerprint
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+OLDER_FORMATS = (1, 2)
+"""Format versions that `upgrade` turns into this one."""
 _META, _REMOVED = "index.json", "removed.json"
 
 Stamp = tuple[int, int, int] | str
@@ -45,6 +48,8 @@ class IndexMeta:
     """Modalities that were embedded from their pixels; the others through their text."""
     adapter: str = ""
     """Folder of the encoder's adapter, absolute; empty: it had none."""
+    vectors: Precision = "float16"
+    """How the rows of nodes are stored; formats 1 and 2 had float16 alone."""
     format_version: int = FORMAT_VERSION
 
 
@@ -148,8 +153,11 @@ class Location(abc.ABC):
         """Whether there is an `index.json`."""
         return self.stamp() is not None
 
-    def read_meta(self) -> IndexMeta:
+    def read_meta(self, formats: Collection[int] = (FORMAT_VERSION,)) -> IndexMeta:
         """Read `index.json`.
+
+        Args:
+            formats: Format versions that will do.
 
         Raises:
             StoreError: If it is missing, damaged, or of another format version.
@@ -168,11 +176,13 @@ class Location(abc.ABC):
                 "or index again into a new folder"
             ) from error
         version = data.get("format_version") if isinstance(data, dict) else None
-        if version != FORMAT_VERSION:
+        if version not in formats:
+            remedy = "index again into a new folder, or use the canopy-rag version that made it"
+            if version in OLDER_FORMATS:
+                remedy = f"bring it up to date with `canopy upgrade --index {self}`"
             raise StoreError(
                 f"the index in {str(self)!r} has format version {version}, this program reads "
-                f"{FORMAT_VERSION}; index again into a new folder, or use the canopy-rag version "
-                "that made it"
+                f"{FORMAT_VERSION}; {remedy}"
             )
         try:
             known = {

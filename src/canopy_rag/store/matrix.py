@@ -91,10 +91,10 @@ class ItemMatrix:
 
 
 def vectors_of(table: pa.Table) -> NDArray[np.float32]:
-    """Return the column `vector` as a matrix, `(n_rows, dim)`."""
+    """Return the column `vector` as a matrix of float32, `(n_rows, dim)`."""
     column = table.column("vector")
     chunks = [chunk.flatten().to_numpy() for chunk in column.chunks]
-    flat = np.concatenate(chunks) if chunks else np.zeros(0, np.float32)
+    flat = np.concatenate(chunks, dtype=np.float32) if chunks else np.zeros(0, np.float32)
     return flat.reshape(-1, column.type.list_size)
 
 

@@ -11,13 +11,14 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from canopy_rag._optional import require
 from canopy_rag.core import codec
+from canopy_rag.core.coding import BLOCK, CodedRows, Precision, Rows, joined, padded, stored
 from canopy_rag.core.protocols import Entry
 from canopy_rag.core.types import (
     ImagePayload,
@@ -47,7 +48,7 @@ ITEM_COLUMNS = [
     "stop",
 ]
 """What an item is made of."""
-VECTOR_COLUMNS = ["rows", "weights", "norms", "tokens"]
+VECTOR_COLUMNS = ["rows", "scales", "weights", "norms", "tokens"]
 """What its node vectors are made of."""
 _PAYLOADS: dict[Modality, type[Payload]] = {
     "text": TextPayload,
@@ -59,14 +60,24 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _SHIFTED = re.compile("[\U0010d800-\U0010dfff]")
 
 
+class Layout(NamedTuple):
+    """What the columns of a table depend on."""
+
+    dim: int
+    """Entries of a vector."""
+    precision: Precision
+    """How the rows of nodes are stored; vectors of items are float16 always."""
+
+
 def arrow() -> Any:
     """Return pyarrow."""
     return require("pyarrow", extra="index", feature="The index")
 
 
-def schema(dim: int) -> pa.Schema:
-    """Return the columns of a table of items whose vectors have `dim` entries."""
+def schema(layout: Layout) -> pa.Schema:
+    """Return the columns of a table of items."""
     pa = arrow()
+    rows, scales = _row_types(layout)
     return pa.schema(
         [
             pa.field("id", pa.string(), nullable=False),
@@ -83,8 +94,9 @@ def schema(dim: int) -> pa.Schema:
             pa.field("start", pa.list_(pa.float64()), nullable=False),
             pa.field("stop", pa.list_(pa.float64()), nullable=False),
             pa.field("n_nodes", pa.int32(), nullable=False),
-            pa.field("vector", pa.list_(pa.float32(), dim), nullable=False),
-            pa.field("rows", pa.list_(pa.list_(pa.float16(), dim)), nullable=False),
+            pa.field("vector", pa.list_(pa.float16(), layout.dim), nullable=False),
+            pa.field("rows", pa.list_(rows), nullable=False),
+            pa.field("scales", pa.list_(scales)),
             pa.field("weights", pa.list_(pa.float32())),
             pa.field("norms", pa.list_(pa.float32())),
             pa.field("tokens", pa.list_(pa.uint16())),
@@ -93,11 +105,27 @@ def schema(dim: int) -> pa.Schema:
     )
 
 
-def to_batch(entries: Sequence[Entry], dim: int) -> pa.RecordBatch:
-    """Return entries, whose vectors have `dim` entries, as one batch of rows, in order."""
+def _row_types(layout: Layout) -> tuple[pa.DataType, pa.DataType]:
+    """Return the types of one row and of its scales."""
+    pa = arrow()
+    dim, precision = layout
+    if precision == "float16":
+        return pa.list_(pa.float16(), dim), pa.list_(pa.float16(), 1)
+    bits = 4 if precision == "int4" else 8
+    length = padded(dim, bits)
+    scales = pa.list_(pa.float16(), length // BLOCK)
+    if bits == 4:
+        return pa.list_(pa.uint8(), length // 2), scales
+    return pa.list_(pa.int8(), length), scales
+
+
+def to_batch(entries: Sequence[Entry], layout: Layout) -> pa.RecordBatch:
+    """Return entries as one batch of rows, in order."""
     pa = arrow()
     items = [entry.item for entry in entries]
     late = [entry.vectors.nodes for entry in entries]
+    own_vectors = np.stack([entry.vectors.item for entry in entries])
+    rows, scales = to_rows([nodes.rows for nodes in late], layout)
     columns = {
         "id": [item.id for item in items],
         "uri": [to_utf8(item.source.uri) for item in items],
@@ -113,14 +141,15 @@ def to_batch(entries: Sequence[Entry], dim: int) -> pa.RecordBatch:
         "start": [[node.start for node in item.nodes] for item in items],
         "stop": [[node.stop for node in item.nodes] for item in items],
         "n_nodes": [len(item.nodes) for item in items],
-        "vector": _fixed([entry.vectors.item[None] for entry in entries], dim, np.float32),
-        "rows": _matrices([nodes.rows for nodes in late], dim),
+        "vector": fixed(own_vectors.astype(np.float16)),
+        "rows": rows,
+        "scales": scales,
         "weights": [nodes.weights for nodes in late],
         "norms": [nodes.norms for nodes in late],
         "tokens": [nodes.tokens for nodes in late],
         "text": [to_utf8(words_of(item)) for item in items],
     }
-    fields = schema(dim)
+    fields = schema(layout)
     arrays = [
         values if isinstance(values, pa.Array) else pa.array(values, fields.field(name).type)
         for name, values in columns.items()
@@ -150,23 +179,53 @@ def to_items(table: pa.Table, corpus: str) -> list[Item]:
     ]
 
 
-def to_node_vectors(table: pa.Table) -> list[NodeVectors]:
-    """Return the node vectors of a table that holds `VECTOR_COLUMNS`, in row order."""
-    column = _whole(table, "rows")
-    dim = column.type.value_type.list_size
-    matrix = column.values.flatten().to_numpy(zero_copy_only=False).reshape(-1, dim)
-    offsets = column.offsets.to_numpy()
-    # Offsets may start inside a shared buffer; `values` always starts at its beginning.
+def to_node_vectors(table: pa.Table, dim: int) -> list[NodeVectors]:
+    """Return the node vectors of a table that holds `VECTOR_COLUMNS`, in row order.
+
+    Args:
+        table: Rows of an index.
+        dim: Entries of a vector.
+    """
+    matrix, offsets = matrices(table, "rows")
+    rows: Rows = matrix
+    if matrix.dtype != np.float16:
+        scales, _ = matrices(table, "scales")  # as many as rows, so the offsets are the same
+        rows = CodedRows(codes=matrix, scales=scales, dim=dim)
     weights, norms, tokens = (_lists(table, name) for name in ("weights", "norms", "tokens"))
     return [
         NodeVectors(
-            rows=matrix[offsets[row] : offsets[row + 1]],
+            rows=rows[offsets[row] : offsets[row + 1]],
             weights=weights[row],
             norms=norms[row],
             tokens=tokens[row],
         )
-        for row in range(len(column))
+        for row in range(table.num_rows)
     ]
+
+
+def matrices(table: pa.Table, name: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Return a column of lists of rows: all rows, and where those of each item begin and end."""
+    column = _whole(table, name)
+    length = column.type.value_type.list_size
+    # Offsets may start inside a shared buffer; `values` always starts at its beginning.
+    values = column.values.flatten().to_numpy(zero_copy_only=False).reshape(-1, length)
+    return values, column.offsets.to_numpy()
+
+
+def to_rows(parts: Sequence[Rows], layout: Layout) -> tuple[Any, Any]:
+    """Return the columns `rows` and `scales` of several items' rows."""
+    pa = arrow()
+    # All at once: a step over the rows of one item costs more than its arithmetic.
+    whole = stored(joined(parts), layout.precision)
+    offsets = pa.array(np.cumsum([0, *(len(part) for part in parts)]), pa.int32())
+    if not isinstance(whole, CodedRows):
+        return pa.ListArray.from_arrays(offsets, fixed(whole)), pa.nulls(
+            len(parts), pa.list_(_row_types(layout)[1])
+        )
+    return (
+        pa.ListArray.from_arrays(offsets, fixed(whole.codes)),
+        pa.ListArray.from_arrays(offsets, fixed(whole.scales)),
+    )
 
 
 def digest_of(item: Item) -> str:
@@ -248,14 +307,7 @@ def _lists(table: pa.Table, name: str) -> list[Any]:
     ]
 
 
-def _fixed(parts: Sequence[NDArray[Any]], dim: int, dtype: type[np.floating]) -> Any:
+def fixed(matrix: NDArray[Any]) -> Any:
+    """Return a matrix as an array of lists of one length."""
     pa = arrow()
-    flat = np.concatenate([np.asarray(part, dtype).ravel() for part in parts])
-    return pa.FixedSizeListArray.from_arrays(pa.array(flat), dim)
-
-
-def _matrices(matrices: Sequence[NDArray[Any]], dim: int) -> Any:
-    pa = arrow()
-    offsets = np.concatenate([[0], np.cumsum([len(matrix) for matrix in matrices])])
-    values = _fixed(matrices, dim, np.float16)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])

@@ -76,7 +76,9 @@ def fetch(tables: Mapping[str, ItemTable], chosen: Sequence[Chosen]) -> list[Fou
     for corpus in sorted({corpus for corpus, _ in chosen}):
         row_ids = [candidate.row_id for name, candidate in chosen if name == corpus]
         rows = tables[corpus].take(row_ids, [*ITEM_COLUMNS, *VECTOR_COLUMNS])
-        for item, nodes in zip(to_items(rows, corpus), to_node_vectors(rows), strict=True):
+        for item, nodes in zip(
+            to_items(rows, corpus), to_node_vectors(rows, tables[corpus].dim), strict=True
+        ):
             hit = hits.get((corpus, item.id))
             if hit is None:
                 return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Entry
-from canopy_rag.store.rows import arrow, schema, to_batch
+from canopy_rag.store.rows import Layout, arrow, schema, to_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,12 +23,12 @@ class Spool:
 
     Args:
         path: The file for what does not fit into memory; its folder is made when needed.
-        dim: Number of entries of a vector.
+        layout: Of the rows.
     """
 
-    def __init__(self, path: Path, dim: int) -> None:
+    def __init__(self, path: Path, layout: Layout) -> None:
         self._path = path
-        self._dim = dim
+        self._layout = layout
         self._waiting: list[Entry] = []
         self._batches: list[pa.RecordBatch] = []
         self._size = 0
@@ -43,11 +43,12 @@ class Spool:
             OSError: If the file cannot be written.
         """
         item, nodes = entry.vectors.item, entry.vectors.nodes.rows
-        if item.shape != (self._dim,) or nodes.ndim != 2 or nodes.shape[1] != self._dim:
+        dim = self._layout.dim
+        if item.shape != (dim,) or len(nodes.shape) != 2 or nodes.shape[1] != dim:
             raise StoreError(
                 f"item {entry.item.id!r} of {entry.item.source.uri!r} has an item vector of shape "
                 f"{item.shape} and node vectors of shape {nodes.shape}; vectors of this index have "
-                f"{self._dim} entries"
+                f"{dim} entries"
             )
         self._waiting.append(entry)
         self.n_entries += 1
@@ -62,7 +63,7 @@ class Spool:
             self._file.close()
             self._file = None
             return pa.ipc.open_stream(pa.memory_map(str(self._path)))
-        return pa.RecordBatchReader.from_batches(schema(self._dim), self._batches)
+        return pa.RecordBatchReader.from_batches(schema(self._layout), self._batches)
 
     def close(self) -> None:
         """Drop everything."""
@@ -74,7 +75,7 @@ class Spool:
     def _convert(self) -> None:
         if not self._waiting:
             return
-        batch = to_batch(self._waiting, self._dim)
+        batch = to_batch(self._waiting, self._layout)
         self._waiting = []
         self._size += batch.nbytes
         if self._file is None and self._size <= MEMORY_BYTES:
@@ -82,7 +83,7 @@ class Spool:
             return
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = arrow().ipc.new_stream(str(self._path), schema(self._dim))
+            self._file = arrow().ipc.new_stream(str(self._path), schema(self._layout))
             self._drain(self._batches)
             self._batches = []
         self._drain([batch])

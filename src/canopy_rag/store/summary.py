@@ -46,6 +46,7 @@ def of_meta(meta: IndexMeta) -> dict[str, Any]:
         },
         "adapter": meta.adapter or None,
         "format_version": meta.format_version,
+        "vectors": meta.vectors,
         "fingerprint": dataclasses.asdict(meta.encoder),
         "corpora": sorted(meta.corpora),
         "hybrid": meta.hybrid,

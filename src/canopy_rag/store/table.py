@@ -64,7 +64,8 @@ class ItemTable:
     ) -> None:
         self._table = table
         self._place = place
-        self._dim = dim
+        self.dim = dim
+        """Entries of a vector."""
         self._limits = limits
         self._versions = versions
         self._lock = threading.Lock()
@@ -244,7 +245,7 @@ class ItemTable:
             matrix = self._matrix
             if matrix is not None and matrix is not known and self._is_current(matrix):
                 return matrix  # another thread was faster
-            if self._table.count_rows() * self._dim * 4 > self._limits.exact_bytes:
+            if self._table.count_rows() * self.dim * 4 > self._limits.exact_bytes:
                 self._matrix = None
             else:
                 often = matrix is not None and matrix.n_searches >= _OFTEN

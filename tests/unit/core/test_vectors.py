@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from canopy_rag.core.coding import code
 from canopy_rag.core.trees import leaves, table_tree
 from canopy_rag.core.vectors import (
     NodeVectors,
@@ -91,6 +92,7 @@ def test_items_taken_together_have_the_similarities_that_they_have_alone(monkeyp
         items.append((nodes, pool(nodes, means, range(1, n_rows + 1), means[0], 2)))
         each_node = rng.normal(size=(len(nodes), DIM)).astype(np.float16)
         items.append((nodes, NodeVectors(rows=each_node)))
+        items += [(nodes, NodeVectors(rows=code(each_node, bits))) for bits in (4, 8)]
     alone = [similarities(nodes, vectors, query) for nodes, vectors in items]
     for at_once in (1, 10, 4096):
         monkeypatch.setattr("canopy_rag.core.vectors.AT_ONCE_ROWS", at_once)
