@@ -1,7 +1,7 @@
 """One indexing run: scan, parse, encode, write; and the removal of sources.
 
 Every commit of the store holds whole files, and the manifest learns of them afterwards. A run that
-is killed in between does the files of one commit again at the next run: nothing is lost or doubled.
+is killed in between does the files of two commits again at the next: nothing is lost or doubled.
 A file that changed and cannot be read any more keeps its items of before.
 """
 
@@ -194,14 +194,15 @@ class _Run:
             parser = PoolParser(self.reader.parse, GROUP_NODES, min(workers, len(files)))
         else:
             parser = InlineParser(self.reader.parse, GROUP_NODES)
-        with contextlib.closing(parser):
+        with contextlib.closing(self.writer), contextlib.closing(parser):
             for work, parsed in parser.parsed(self._work(files)):
                 self._tell(work.about.file.display, len(files))
                 self.writer.add(work.about, parsed)
                 self.n_done += 1
                 if self.interrupt.asked:
+                    self.writer.finish()
                     return
-        self.writer.flush()
+            self.writer.flush()
         self._tell("", len(files))
 
     def _work(self, files: Sequence[tuple[SourceFile, str, Record | None]]) -> Iterator[Work[Task]]:
