@@ -263,6 +263,9 @@ class ServerConfig:
     """Searches at work or waiting; more are sent away with 503. Ours."""
     max_answers: Annotated[int, Least(1)] = 64
     """Questions at work or waiting; more are sent away with 503. Ours."""
+    max_connections: Annotated[int, Least(1)] = 500
+    """Clients connected at the same time; more are sent away with 503. Each is an open file of the
+    process. Ours."""
     threads: Annotated[int, Least(1)] | None = None
     """Threads that search; unset: one more than there are CPUs."""
     timeout_s: Annotated[float, Above(0)] = 180.0

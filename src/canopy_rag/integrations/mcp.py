@@ -6,7 +6,9 @@ Docs: docs/integrations/mcp.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeVar
 
@@ -42,6 +44,12 @@ from canopy_rag.integrations._sessions import Sessions
 __all__ = ["Sessions", "create_server"]
 
 T = TypeVar("T")
+Compute = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a call off the event loop and returns what it returns."""
+Answering = Callable[[], AbstractAsyncContextManager[Any]]
+"""Held while a question is answered."""
+MAX_QUERY_CHARS = 20_000
+"""Longest query or question."""
 _LOOKS_ONLY = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
@@ -67,6 +75,8 @@ def create_server(
     config: Config | None = None,
     sessions: Sessions | None = None,
     timeout_s: float | None = None,
+    compute: Compute = asyncio.to_thread,
+    answering: Answering = nullcontext,
 ) -> MCPServer[Any]:
     """Return an MCP server over an index.
 
@@ -81,6 +91,9 @@ def create_server(
         config: All settings; None: the index's.
         sessions: Bounds of the agents' sessions; None: 256, each forgotten after an idle hour.
         timeout_s: Longest time that an agent waits for a tool; None: as long as it takes.
+        compute: Runs searches and reading; a server bounds here how many there are at once. What
+            it raises as `ToolError` the agent reads.
+        answering: Held while `ask` works, likewise.
 
     Raises:
         StoreError: If there is no index, or it belongs to another encoder or version.
@@ -89,7 +102,7 @@ def create_server(
     own = index if isinstance(index, Index) else Index.open(index, config=config)
     bounds = Sessions() if sessions is None else sessions
     rag = Canopy(own, llm, model=model, config=config)
-    tools = _Tools(own, rag, bounds, timeout_s)
+    tools = _Tools(own, rag, bounds, timeout_s, compute, answering)
     server: MCPServer[Any] = MCPServer(
         "canopy",
         title="Canopy evidence",
@@ -120,12 +133,20 @@ class _Tools:
     """What agents can call. Searching computes, so it is done off the event loop."""
 
     def __init__(
-        self, index: Index, rag: Canopy, sessions: Sessions, timeout_s: float | None
+        self,
+        index: Index,
+        rag: Canopy,
+        sessions: Sessions,
+        timeout_s: float | None,
+        compute: Compute,
+        answering: Answering,
     ) -> None:
         self._index = index
         self._rag = rag
         self._sessions = sessions
         self._timeout_s = timeout_s
+        self._compute = compute
+        self._answering = answering
 
     async def search_evidence(
         self,
@@ -141,15 +162,21 @@ class _Tools:
     ) -> CallToolResult:
         """Find the parts of documents, tables, pictures and videos that a query needs."""
         owner = (context.headers or {}).get("mcp-session-id", "")
-        return await self._told(asyncio.to_thread(self._search, query, session, owner))
+        _check_length(query)
+        found: CallToolResult = await self._told(
+            self._compute(partial(self._search, query, session, owner))
+        )
+        return found
 
     async def ask(
         self, question: Annotated[str, Field(description="The question, in a sentence.")]
     ) -> CallToolResult:
         """Answer a question from the indexed documents, citing the fragments it rests on."""
-        answer = await self._told(self._rag.aask(question))
-        # Counting tokens and writing JSON take their time.
-        return await asyncio.to_thread(_answered, answer)
+        _check_length(question)
+        async with self._answering():
+            answer = await self._told(self._rag.aask(question))
+            # Counting tokens and writing JSON take their time.
+            return await asyncio.to_thread(_answered, answer)
 
     async def read_source(
         self,
@@ -165,18 +192,23 @@ class _Tools:
         ] = None,
     ) -> CallToolResult:
         """Show the original around a fragment, or a whole item; a picture comes as a picture."""
-        return await self._told(asyncio.to_thread(self._read, item, start, stop, around))
+        shown: CallToolResult = await self._told(
+            self._compute(partial(self._read, item, start, stop, around))
+        )
+        return shown
 
     async def item(self, item_id: str) -> str:
         """Return the whole text of an item."""
         try:
-            return await asyncio.to_thread(lambda: whole(self._index.item(item_id)))
+            text: str = await self._compute(lambda: whole(self._index.item(item_id)))
         except StoreError as error:
             raise ResourceNotFoundError(self._without_path(error)) from error
+        return text
 
     async def info(self) -> dict[str, Any]:
         """Return counts, sizes and encoder."""
-        return await asyncio.to_thread(self._index.info)
+        told: dict[str, Any] = await self._compute(self._index.info)
+        return told
 
     async def _told(self, work: Awaitable[T]) -> T:
         """Await work; what canopy raises on purpose becomes a message that the agent can read."""
@@ -235,6 +267,11 @@ class _Tools:
         head, _, data = self._index.load(part).partition(",")
         kind = head.removeprefix("data:").removesuffix(";base64")
         return ImageContent(data=data, mime_type=kind)
+
+
+def _check_length(query: str) -> None:
+    if len(query) > MAX_QUERY_CHARS:
+        raise ToolError(f"this is longer than {MAX_QUERY_CHARS} characters; say it in a few words")
 
 
 def _answered(answer: Answer) -> CallToolResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from canopy_rag.core.errors import (
 )
 
 RETRY_AFTER_S = 1
+_SOON = {"Retry-After": str(RETRY_AFTER_S)}
 KINDS = {
     400: "invalid_request",
     401: "unauthorized",
@@ -28,6 +30,7 @@ KINDS = {
     415: "unsupported_media_type",
     416: "range_not_satisfiable",
     421: "misdirected_request",
+    429: "too_many_requests",
     499: "client_closed_request",
     500: "internal_error",
     501: "not_installed",
@@ -67,7 +70,18 @@ class OverloadedError(ApiError):
         super().__init__(
             503,
             f"{limit} {what} are at work or waiting already; try again in a moment",
-            {"Retry-After": str(RETRY_AFTER_S)},
+            _SOON,
+        )
+
+
+class GuessingError(ApiError):
+    """Too many wrong keys came from one address."""
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__(
+            429,
+            "too many wrong keys came from this address; none is looked at for a while",
+            {"Retry-After": str(math.ceil(wait_s))},
         )
 
 
@@ -86,8 +100,7 @@ def told(error: BaseException) -> ApiError:
     if isinstance(error, TimeoutError):
         return ApiError(504, "this took longer than the server allows; ask for less")
     if isinstance(error, LLMError):
-        slow = error.status is None and "time" in str(error).lower()
-        return ApiError(504 if slow else 502, f"the chat model did not answer: {error}")
+        return _told_of_llm(error)
     if isinstance(error, EncodeError | ModelError):
         return ApiError(502, f"a model failed: {error}")
     if isinstance(error, MissingDependencyError):
@@ -97,3 +110,10 @@ def told(error: BaseException) -> ApiError:
     if isinstance(error, DataError | ConfigError):
         return ApiError(400, str(error))
     return ApiError(500, FAULT)
+
+
+def _told_of_llm(error: LLMError) -> ApiError:
+    if error.status == 429:
+        return ApiError(503, f"the chat model is overloaded: {error}", _SOON)
+    slow = error.status is None and "time" in str(error).lower()
+    return ApiError(504 if slow else 502, f"the chat model did not answer: {error}")

@@ -176,7 +176,9 @@ class Guard:
         given = headers.get(b"authorization")
         if given is not None:
             scheme, _, value = given.partition(b" ")
-            return scheme.lower() == b"bearer" and self._key.matches(value.strip())
+            return scheme.lower() == b"bearer" and self._key.matches(
+                value.strip(), address_of(scope)
+            )
         token = cookie_of(headers.get(b"cookie", b""), self._cookie)
         return token is not None and self._sessions.holds(token)
 
@@ -252,6 +254,12 @@ class _Reply:
 
 _WORDS = {404: "there is nothing here", 405: "this path knows no such method",
           416: "the file has no such range", 500: FAULT}  # fmt: skip
+
+
+def address_of(scope: Scope) -> str:
+    """Return who sends a request: its address, empty for a socket without one."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def cookie_of(header: bytes, name: str) -> str | None:

@@ -46,7 +46,7 @@ def item_dict(index: Index, wanted: str, start: int, stop: int | None) -> dict[s
         index: Where it is.
         wanted: Its id.
         start: First character or row to send.
-        stop: Where to stop; None: after a page.
+        stop: Where to stop, after a page at most; None: after a page.
 
     Raises:
         ApiError: If there is no such item.
@@ -83,8 +83,13 @@ def item_dict(index: Index, wanted: str, start: int, stop: int | None) -> dict[s
     }
 
 
+def _end(length: int, start: int, stop: int | None, page: int) -> int:
+    """Return where a page ends: as asked, but within the item and not after more than a page."""
+    return min(length, start + page, length if stop is None else stop)
+
+
 def _text(payload: TextPayload, start: int, stop: int | None) -> dict[str, Any]:
-    end = min(len(payload.text), start + TEXT_PAGE if stop is None else stop)
+    end = _end(len(payload.text), start, stop, TEXT_PAGE)
     return {
         "start": start,
         "stop": max(start, end),
@@ -98,7 +103,7 @@ def _text(payload: TextPayload, start: int, stop: int | None) -> dict[str, Any]:
 
 
 def _table(payload: TablePayload, start: int, stop: int | None) -> dict[str, Any]:
-    end = min(len(payload.rows), start + TABLE_PAGE if stop is None else stop)
+    end = _end(len(payload.rows), start, stop, TABLE_PAGE)
     return {
         "caption": payload.caption,
         "header": list(payload.header),

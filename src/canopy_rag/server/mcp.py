@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from canopy_rag.server.admission import Gate
+from canopy_rag.server.errors import OverloadedError
 from canopy_rag.server.service import Service
 
 PATH = "/mcp"
@@ -28,7 +29,10 @@ class McpMount:
 
 
 class Gated:
-    """Lets so many calls through at once; streams that only listen do not count.
+    """Lets so many requests through at once; streams that only listen do not count.
+
+    A call of a client that has gone outlives its request: what it computes or asks has places of
+    its own, with those of REST.
 
     Args:
         app: What answers.
@@ -55,13 +59,33 @@ def mcp_mount(service: Service) -> McpMount:
     """
     if importlib.util.find_spec("mcp") is None:
         return McpMount()
+    from mcp.server.mcpserver.exceptions import ToolError
+
     from canopy_rag.integrations.mcp import create_server
+
+    @contextlib.asynccontextmanager
+    async def told() -> AsyncIterator[None]:
+        try:
+            yield
+        except OverloadedError as error:
+            raise ToolError(error.message) from error
+
+    async def compute(call: Callable[[], Any]) -> Any:
+        async with told():
+            return await service.searches.run(call)
+
+    @contextlib.asynccontextmanager
+    async def answering() -> AsyncIterator[None]:
+        async with told(), service.answers.place():
+            yield
 
     server = create_server(
         service.index,
         llm="none" if service.llm is None else service.llm,
         config=service.config,
         timeout_s=service.config.server.timeout_s,
+        compute=compute,
+        answering=answering,
     )
     app = server.streamable_http_app(
         streamable_http_path=PATH, session_idle_timeout=IDLE_S, host=""

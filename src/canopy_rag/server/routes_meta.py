@@ -13,6 +13,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from canopy_rag import __version__
 from canopy_rag.server.bodies import SessionBody
 from canopy_rag.server.errors import ApiError
+from canopy_rag.server.guard import address_of
 from canopy_rag.server.pages import STATIC, sign_in_page
 from canopy_rag.server.replies import dumps, json_reply
 from canopy_rag.server.service import Service, service_of
@@ -83,7 +84,10 @@ async def sign_in(request: Request, service: Served) -> Response:
     raw = await request.body()
     is_form = request.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM
     given = _form_key(raw) if is_form else _json_key(raw)
-    if service.key is not None and not service.key.matches(given.encode("utf-8", "replace")):
+    address = address_of(request.scope)
+    if service.key is not None and not service.key.matches(
+        given.encode("utf-8", "replace"), address
+    ):
         if is_form:
             return sign_in_page("This is not the key.")
         raise ApiError(401, "this is not the key")

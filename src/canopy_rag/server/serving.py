@@ -8,7 +8,9 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -18,6 +20,8 @@ from canopy_rag.config import Secret, ServerConfig
 from canopy_rag.server.logs import Redacting
 
 KEEP_ALIVE_S = 30
+HEAD_TIMEOUT_S = 15.0
+"""Longest time for request line and headers to arrive."""
 MAX_HEAD_BYTES = 32_768
 """Longest request line with headers."""
 
@@ -42,8 +46,16 @@ def make_server(app: ASGIApp, config: ServerConfig, on_start: Callable[[], None]
         on_start: Called when requests are answered.
     """
     uvicorn: Any = require("uvicorn", extra="server", feature="The server")
+    from canopy_rag.server.connections import Bounded, Stuck
+
+    stuck = Stuck(config.write_timeout_s)
 
     class Server(uvicorn.Server):
+        async def on_tick(self, counter: int) -> bool:
+            """Called ten times a second."""
+            stuck.cut(self.server_state.connections, time.monotonic())
+            return bool(await super().on_tick(counter))
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
@@ -72,7 +84,9 @@ def make_server(app: ASGIApp, config: ServerConfig, on_start: Callable[[], None]
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, round(config.grace_s)),
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-        http="h11",
+        http=partial(
+            Bounded, head_timeout_s=HEAD_TIMEOUT_S, max_connections=config.max_connections
+        ),
         ws="none",
         lifespan="on",
     )

@@ -281,3 +281,10 @@ def test_without_an_index_it_says_so(tmp_path) -> None:
 
     with pytest.raises(StoreError, match="no index"):
         create_server(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(("tool", "name"), [("search_evidence", "query"), ("ask", "question")])
+async def test_a_query_has_a_longest_length(server, tool: str, name: str) -> None:
+    async with Client(server) as client:
+        said = await failing(client, tool, **{name: "x" * (mcp.MAX_QUERY_CHARS + 1)})
+        assert str(mcp.MAX_QUERY_CHARS) in said

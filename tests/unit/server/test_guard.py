@@ -99,9 +99,83 @@ def test_a_key_is_compared_by_digests_of_equal_length(monkeypatch: pytest.Monkey
         keys.hmac, "compare_digest", lambda a, b: seen.append((len(a), len(b))) or a == b
     )
     key = keys.Key(Secret(KEY))
-    assert not key.matches(b"x")
-    assert key.matches(KEY.encode())
+    assert not key.matches(b"x", "a")
+    assert key.matches(KEY.encode(), "a")
     assert seen == [(32, 32), (32, 32)]
+
+
+async def test_wrong_keys_are_not_looked_at_for_long(client_of: Any, said: Any) -> None:
+    async with client_of(key=KEY) as client:
+
+        async def signs_in(key: str) -> Any:
+            return await client.post("/v1/session", json={"key": key})
+
+        first = [(await signs_in(f"guess {n}")).status_code for n in range(keys.MAX_GUESSES)]
+        right = await signs_in(KEY)
+        by_bearer = await client.get("/v1/models", headers=RIGHT)
+        health = await client.get("/health")
+    assert set(first) == {401}
+    assert (right.status_code, by_bearer.status_code, health.status_code) == (429, 429, 200)
+    assert said(right)["type"] == "too_many_requests"
+    assert 0 < int(right.headers["retry-after"]) <= keys.GUESS_S
+    assert "set-cookie" not in right.headers
+
+
+async def test_a_signed_in_browser_goes_on_while_its_neighbour_guesses(client_of: Any) -> None:
+    async with client_of(key=KEY) as client:
+        await client.post("/v1/session", json={"key": KEY})
+        for n in range(keys.MAX_GUESSES + 1):
+            wrong = {"Authorization": f"Bearer guess {n}"}
+            reply = await client.get("/v1/models", headers=wrong)
+        assert reply.status_code == 429
+        assert (await client.get("/v1/models")).status_code == 200
+
+
+def test_guessing_is_held_against_an_address_for_a_minute_after_the_last_guess() -> None:
+    now = 100.0
+    guesses = keys.Guesses(clock=lambda: now)
+    for n in range(keys.MAX_GUESSES):
+        now += 1.0
+        assert not guesses.wait_s("10.0.0.1")
+        guesses.note("10.0.0.1", str(n).encode())
+    assert guesses.wait_s("10.0.0.1") == keys.GUESS_S
+    assert not guesses.wait_s("10.0.0.2")
+    now += keys.GUESS_S
+    assert not guesses.wait_s("10.0.0.1")
+    guesses.note("10.0.0.1", b"one more")
+    assert not guesses.wait_s("10.0.0.1")
+
+
+def test_a_program_with_a_wrong_key_is_no_guesser() -> None:
+    guesses = keys.Guesses(clock=lambda: 0.0)
+    for _ in range(10 * keys.MAX_GUESSES):
+        guesses.note("10.0.0.1", b"the key of yesterday")
+    assert not guesses.wait_s("10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("", "10.0.0.1", False),
+    ],
+)
+def test_who_has_many_addresses_guesses_as_one(one: str, other: str, same: bool) -> None:
+    guesses = keys.Guesses(clock=lambda: 0.0)
+    for n in range(keys.MAX_GUESSES):
+        guesses.note(one, str(n).encode())
+    assert bool(guesses.wait_s(other)) is same
+
+
+def test_guesses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "MAX_GUESSING", 5)
+    guesses = keys.Guesses(clock=lambda: 0.0)
+    for n in range(100):
+        guesses.note(f"10.0.0.{n}", b"x")
+    assert list(guesses._wrong) == [f"10.0.0.{n}" for n in range(95, 100)]
+    assert b"x" not in repr(guesses._wrong).encode().split(b"'")
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,23 @@ async def test_a_text_comes_in_pages(client_of: Any, monkeypatch: pytest.MonkeyP
     assert beyond["text"]["text"] == ""
 
 
+async def test_no_page_is_longer_than_one_however_much_is_asked_for(
+    client_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items_module, "TEXT_PAGE", 100)
+    monkeypatch.setattr(items_module, "TABLE_PAGE", 20)
+    async with client_of() as client:
+        for name, modality, query, page in (
+            ("lighthouse.html", "text", "puffins breed in the turf", 100),
+            ("squares.csv", "table", "row square", 20),
+        ):
+            found = await id_of(client, name, modality, query)
+            params = {"start": 10, "stop": 10**9}
+            part = (await client.get(f"/v1/items/{found}", params=params)).json()[modality]
+            assert (part["start"], part["stop"]) == (10, 10 + page)
+            assert len(part.get("text") or part["rows"]) == page
+
+
 async def test_a_table_comes_in_pages_of_rows(client_of: Any) -> None:
     async with client_of() as client:
         found = await id_of(client, "squares.csv", "table", "row square")
