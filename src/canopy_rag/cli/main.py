@@ -27,6 +27,7 @@ from canopy_rag.cli.output import Output, tell_error, tell_unexpected
 from canopy_rag.cli.search import search
 from canopy_rag.cli.serve import serve
 from canopy_rag.cli.train import train
+from canopy_rag.cli.verify import verify
 from canopy_rag.core.errors import CanopyError, ConfigError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -94,6 +95,7 @@ for _command in (
     explain,
     compress,
     info,
+    verify,
     config,
     diagnose,
     evaluate,

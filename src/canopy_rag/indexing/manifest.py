@@ -134,6 +134,8 @@ class Manifest:
         db = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         try:
             db.executescript(_SCHEMA)
+            if db.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                raise sqlite3.DatabaseError("the file is damaged")
         except sqlite3.Error:
             db.close()
             raise

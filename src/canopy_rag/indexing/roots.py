@@ -88,6 +88,10 @@ class Roots:
         there = [place for place in places if place.exists()]
         return next(iter(there or places), None)
 
+    def folders(self) -> list[Path]:
+        """Return the indexed folders, those with the first prefixes first."""
+        return sorted(self._prefix_of, key=lambda folder: (self._prefix_of[folder], folder))
+
     def root_of(self, path: Path) -> Path | None:
         """Return the innermost root that holds a path."""
         for folder in (path, *path.parents):

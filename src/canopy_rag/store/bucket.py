@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from canopy_rag.core.errors import StoreError
+from canopy_rag.store.checksums import Damage
 from canopy_rag.store.lease import Lease
 from canopy_rag.store.location import Location, Stamp
 from canopy_rag.store.objects import ChangedError, Objects
@@ -103,6 +104,10 @@ class Bucket(Location):
     def n_bytes(self) -> int:
         """Return the size of all objects of the index."""
         return sum(size for size, _ in self._objects.list().values())
+
+    def damaged(self) -> list[Damage]:
+        """Return nothing: object storage checks what it keeps by itself."""
+        return []
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[bool]:

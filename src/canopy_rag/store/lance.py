@@ -31,6 +31,7 @@ from canopy_rag.store.searching import check_words, choose, fetch
 from canopy_rag.store.spool import Spool
 from canopy_rag.store.steady import steady
 from canopy_rag.store.table import MemoryLimits
+from canopy_rag.store.verifying import Verification, verify
 
 _COMPACT_EVERY = 64  # commits; each leaves a small file that every search has to open
 _ATTEMPTS = 5
@@ -289,6 +290,10 @@ class LanceStore:
             **summary.of_tables(tables),
             **summary.of_meta(self._meta),
         }
+
+    def verify(self) -> Verification:
+        """Read everything, and tell what is not as it was written."""
+        return verify(self._catalog, self._folder)
 
     @steady
     def sources(self) -> dict[str, int]:

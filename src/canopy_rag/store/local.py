@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
+from canopy_rag.store import checksums
+from canopy_rag.store.checksums import Damage
 from canopy_rag.store.location import Location, Stamp, as_json
 
 _META, _LOCK, _WRITER = "index.json", "write.lock", "writer.json"
@@ -69,6 +71,17 @@ class LocalFolder(Location):
                     total += (Path(folder) / name).stat().st_size
         return total
 
+    def damaged(self) -> list[Damage]:
+        """Return the files of the tables that are not as they were written.
+
+        Raises:
+            StoreError: If one cannot be read.
+        """
+        try:
+            return checksums.damaged(self.path)
+        except OSError as error:
+            raise StoreError(self.failure("read", error)) from error
+
     @contextlib.contextmanager
     def writing(self) -> Iterator[bool]:
         """Hold the folder for one writer; may be nested. Yields whether this is the outermost call.
@@ -98,6 +111,7 @@ class LocalFolder(Location):
             yield first
         finally:
             if first:
+                self._note_checksums()
                 with contextlib.suppress(OSError):  # says who wrote last; holds no lock
                     (self.path / _WRITER).unlink(missing_ok=True)
             self._lock.release()
@@ -131,6 +145,13 @@ class LocalFolder(Location):
             yield
         except OSError as error:
             raise StoreError(self.failure("written", error)) from error
+
+    def _note_checksums(self) -> None:
+        """Note the new files of the tables; without room for it they stay unnoted."""
+        with contextlib.suppress(OSError, StoreError):
+            files = checksums.current(self.path)
+            if files is not None:
+                self._write(checksums.NAME, as_json(checksums.as_note(files)))
 
     def _writer(self) -> str:
         try:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from canopy_rag.core.errors import StoreError
 from canopy_rag.core.coding import Precision
+from canopy_rag.core.errors import StoreError
 from canopy_rag.core.protocols import Fingerprint
+from canopy_rag.store.checksums import Damage
 
 FORMAT_VERSION = 3
 OLDER_FORMATS = (1, 2)
@@ -97,6 +98,14 @@ class Location(abc.ABC):
     @abc.abstractmethod
     def n_bytes(self) -> int:
         """Return the size of all files of the index."""
+
+    @abc.abstractmethod
+    def damaged(self) -> list[Damage]:
+        """Return the files that are not as they were written.
+
+        Raises:
+            StoreError: If one cannot be read.
+        """
 
     @abc.abstractmethod
     def writing(self) -> AbstractContextManager[bool]:

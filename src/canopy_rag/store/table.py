@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,6 +134,11 @@ class ItemTable:
             search = self._table.search().select(list(columns))
             return (search if where is None else search.where(where)).to_arrow()
 
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        """Yield columns of all rows, some rows at a time."""
+        with self._reading():
+            yield from self._table.search().select(list(columns)).to_batches(size)
+
     def by_ids(self, item_ids: Collection[str], columns: Sequence[str]) -> pa.Table:
         """Return the rows of these item ids that are there, in any order."""
         return self.rows(columns, _in("id", item_ids))
@@ -198,9 +203,16 @@ class ItemTable:
                 # Updating the indices makes one more version, so the one before outlives a call.
                 if not purge or len(self._table.list_versions()) == 1:
                     return trained
+            latest = max(each["timestamp"] for each in self._table.list_versions()[:-1])
+        reason = "run the same command again"
+        if latest > datetime.now():
+            reason = (
+                f"one was written at {latest:%Y-%m-%d %H:%M}, which the clock of this machine has "
+                "not reached yet. Set the clock right; until then, what was removed or replaced "
+                "is found no more, but still stands in files"
+            )
         raise StoreError(
-            f"older versions of the index in {str(self._place)!r} cannot be removed; run the same "
-            "command again"
+            f"older versions of the index in {str(self._place)!r} cannot be removed; {reason}"
         )
 
     def _build_indices(self, n_items: int, *, hybrid: bool, trained: int) -> int:
