@@ -74,14 +74,14 @@ def diagnose(
     from canopy_rag.datasets.registry import parse_place
     from canopy_rag.evaluation.diagnose import diagnose as run
     from canopy_rag.evaluation.tasks import load_task
-    from canopy_rag.pipeline import factory
+    from canopy_rag.pipeline import factory, files
 
     output = Output(as_json=as_json, quiet=quiet)
     flags = {"encoder.name": encoder, "encoder.mode": mode, "retrieval.k": k}
     config = settings(offline=offline, output=output, flags=flags)
     if limit is not None and limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {limit}")
-    splitter = factory.build_options(config.ingest).splitter
+    splitter = files.build_options(config.ingest).splitter
     tasks = [
         load_task(found, folder, splitter, part=split, limit=limit, max_items=max_items)
         for found, folder in map(parse_place, benchmark)

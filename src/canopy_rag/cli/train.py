@@ -266,14 +266,14 @@ def _job(
     limit: int | None,
 ) -> Job:
     from canopy_rag.datasets.registry import parse_place
-    from canopy_rag.pipeline import factory
+    from canopy_rag.pipeline import files
     from canopy_rag.training.data import read_source
     from canopy_rag.training.folder import check_out
     from canopy_rag.training.run import Job
 
     check_out(out)
     opened = None if index is None else _opened(index, config)
-    splitter = factory.build_options(config.ingest).splitter
+    splitter = files.build_options(config.ingest).splitter
     sources = [
         read_source(
             found,

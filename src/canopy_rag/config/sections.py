@@ -212,7 +212,7 @@ class IngestConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexConfig:
-    """Where the index is."""
+    """Where the index is, and what reading a file may take."""
 
     path: Annotated[str, NotEmpty()] = ".canopy"
     """Folder of the index, relative to the working directory, or its address on object storage:
@@ -225,6 +225,15 @@ class IndexConfig:
     refresh_s: Annotated[float, Least(0)] = 5.0
     """How old what a search of an index on object storage sees may be, in seconds; 0: ask for new
     commits at every search. Ours."""
+    isolate: bool = True
+    """Read files in processes of their own: one that crashes its parser, or takes more than the two
+    limits below, then fails alone and stops nothing. Off: in the process that encodes, unless there
+    are several workers. Ours."""
+    file_timeout_s: Annotated[float, Above(0)] = 120.0
+    """Longest time that a file's parser may work without giving an item, in seconds; a second more
+    for each megabyte of the file. Ours."""
+    file_memory_mb: Annotated[int, Least(256)] = 4096
+    """Most memory of a process that reads files, in megabytes; watched on Linux. Ours."""
 
     def __post_init__(self) -> None:
         check_section(self)

@@ -34,7 +34,7 @@ from canopy_rag.evaluation.pool import Pool, files_digest, open_pool
 from canopy_rag.evaluation.replies import RememberingLLM, Replies
 from canopy_rag.evaluation.runner import Outcome, Runner, Tell, Work
 from canopy_rag.evaluation.tasks import load_task
-from canopy_rag.pipeline import factory
+from canopy_rag.pipeline import factory, files
 from canopy_rag.pipeline.retrieve import Retriever
 
 CACHE = ".canopy-replies.sqlite"
@@ -113,7 +113,7 @@ class Evaluation:
 
     def _tasks(self) -> list[Task]:
         plan = self.plan
-        splitter = factory.build_options(plan.config.ingest).splitter
+        splitter = files.build_options(plan.config.ingest).splitter
         names = [found.name for found, _ in plan.places]
         if not names or len(set(names)) < len(names):
             raise ConfigError("name at least one benchmark, and each once: -b NAME=PATH")
@@ -239,7 +239,7 @@ class Evaluation:
             loop=loop,
             llm=self.llm,
             frozen=frozen,
-            splitter=factory.build_options(config.ingest).splitter,
+            splitter=files.build_options(config.ingest).splitter,
         )
         return [build(name, parts) for name in names]
 

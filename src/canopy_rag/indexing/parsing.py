@@ -1,18 +1,19 @@
-"""Files to items, in this process or in several beside it; a file that fails stops no other."""
+"""Files to items, in processes beside this one or in it; a file that fails stops no other."""
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
+import contextlib
+import queue
+import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from canopy_rag.core.errors import ConfigError
 from canopy_rag.core.types import Item
+from canopy_rag.indexing.processes import LOOK_S, MEGABYTE, Limits, Reading, Worker
 from canopy_rag.indexing.sources import Parse, reason_of
 
 T = TypeVar("T")
@@ -25,8 +26,6 @@ class Parsed:
     items: list[Item] = field(default_factory=list)
     rest: Iterator[Item] | None = None
     """What follows `items` in a file that has more than fit into memory; None when that is all."""
-    complete: bool = True
-    """Whether `items` and `rest` are all; False: the file is large and must be read here."""
     reason: str | None = None
     """Why it cannot be read."""
     notes: list[tuple[str, str]] = field(default_factory=list)
@@ -81,84 +80,79 @@ class InlineParser(Generic[T]):
 
 
 class PoolParser(Generic[T]):
-    """Parses files in several processes, a few ahead of the reader.
+    """Parses files in processes of their own, a few ahead of the reader.
 
-    A process that dies, as on a crash in a native library, fails only the file that killed it.
+    A file that crashes its parser, or takes more time or memory than the limits, fails alone.
 
     Args:
         parse: Reads one file; must be picklable.
-        most_nodes: A file with more is parsed here, as a stream.
+        most_nodes: A file with more is handed over as a stream.
         workers: Number of processes.
+        limits: What the parser of one file may take; None: the defaults.
+        stopping: Whether the run is to end; then a wait for a parser is a `KeyboardInterrupt`.
     """
 
-    def __init__(self, parse: Parse, most_nodes: int, workers: int) -> None:
-        self._parse = parse
+    def __init__(
+        self,
+        parse: Parse,
+        most_nodes: int,
+        workers: int,
+        *,
+        limits: Limits | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._most_nodes = most_nodes
-        self._workers = workers
-        self._pool = _new_pool(workers)
+        self._limits = limits or Limits()
+        self._stopping = stopping
+        self._waiting: queue.SimpleQueue[Reading | None] = queue.SimpleQueue()
+        self._workers = [Worker(parse, self._limits, self._waiting) for _ in range(workers)]
+        self._closed = threading.Event()
+        self._watch = threading.Thread(target=self._look, name="canopy-watching", daemon=True)
+        self._watch.start()
 
     def parsed(self, work: Iterable[Work[T]]) -> Iterator[tuple[Work[T], Parsed]]:
-        """Yield each file with its items, in order."""
-        ahead: deque[tuple[Work[T], Future[Parsed]]] = deque()
+        """Yield each file with its items, in order.
+
+        Raises:
+            ConfigError: If no process can be started.
+            KeyboardInterrupt: If the run is to end and there is nothing to do but wait.
+        """
+        ahead: deque[tuple[Work[T], Reading]] = deque()
         for each in work:
             ahead.append((each, self._submit(each)))
-            if len(ahead) > 2 * self._workers:
+            if len(ahead) > 2 * len(self._workers):
                 yield self._settled(*ahead.popleft())
         while ahead:
             yield self._settled(*ahead.popleft())
 
     def close(self) -> None:
         """End the processes; what they have not begun is not done."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._waiting.get_nowait()
+        for _ in self._workers:
+            self._waiting.put(None)
+        for worker in self._workers:
+            worker.close()
+        self._closed.set()
+        self._watch.join()
 
-    def _settled(self, work: Work[T], future: Future[Parsed]) -> tuple[Work[T], Parsed]:
-        parsed = _result(future)
-        if parsed is None:  # it, or one beside it, killed the process: try it alone
-            with _new_pool(1) as alone:
-                parsed = _result(self._submit_to(alone, work))
-        if parsed is None:
-            reason = "ended the process that parsed it: a crash in its parser, or no memory left"
-            parsed = Parsed(reason=reason)
-        if not parsed.complete:
-            parsed = parse_here(self._parse, work.path, work.uri, self._most_nodes)
+    def _submit(self, work: Work[T]) -> Reading:
+        try:
+            megabytes = work.path.stat().st_size / MEGABYTE
+        except OSError:
+            megabytes = 0.0  # the parser will say that it is gone
+        reading = Reading(work.path, work.uri, self._limits.seconds + megabytes, self._stopping)
+        self._waiting.put(reading)
+        return reading
+
+    def _settled(self, work: Work[T], reading: Reading) -> tuple[Work[T], Parsed]:
+        parsed = parse_here(reading.parse, work.path, work.uri, self._most_nodes)
+        if isinstance(reading.error, ConfigError):
+            raise reading.error
         return work, parsed
 
-    def _submit(self, work: Work[T]) -> Future[Parsed]:
-        try:
-            return self._submit_to(self._pool, work)
-        except BrokenProcessPool:
-            self._pool = _new_pool(self._workers)
-            return self._submit_to(self._pool, work)
-
-    def _submit_to(self, pool: ProcessPoolExecutor, work: Work[T]) -> Future[Parsed]:
-        return pool.submit(_parse_there, self._parse, work.path, work.uri, self._most_nodes)
-
-
-def _new_pool(workers: int) -> ProcessPoolExecutor:
-    # Forking a process that runs an engine's threads can lock up.
-    return ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_leave_interrupts_to_the_parent,
-    )
-
-
-def _result(future: Future[Parsed]) -> Parsed | None:
-    """Return what a process made of a file, or None if the process died."""
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        return None
-    except Exception as error:  # such as items that cannot cross over
-        return Parsed(reason=reason_of(error))
-
-
-def _parse_there(parse: Parse, path: Path, uri: str, most_nodes: int) -> Parsed:
-    parsed = parse_here(parse, path, uri, most_nodes)
-    if parsed.rest is not None:  # an open file cannot cross over
-        return Parsed(complete=False)
-    return parsed
-
-
-def _leave_interrupts_to_the_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    def _look(self) -> None:
+        while not self._closed.wait(LOOK_S):
+            for worker in self._workers:
+                worker.look()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,10 +26,9 @@ from canopy_rag.core.protocols import (
     Store,
     TokenCounter,
 )
-from canopy_rag.core.render import node_body
 from canopy_rag.core.types import Item
-from canopy_rag.ingest.options import IngestOptions
 from canopy_rag.pipeline.critic import Critic, LLMCritic
+from canopy_rag.pipeline.files import FileParser, build_options
 from canopy_rag.pipeline.loop import Loop
 from canopy_rag.pipeline.reader import (
     FRAME_PX,
@@ -46,13 +45,6 @@ if TYPE_CHECKING:
     from canopy_rag.indexing import IndexOptions, IndexReport, Progress
     from canopy_rag.store import LanceStore
     from canopy_rag.store.location import Location
-
-LANGUAGE_SAMPLE_CHARS = 4_000
-"""Read of each file to tell its language."""
-NOT_ENGLISH = (
-    "is not in English, and the encoder was trained for English; what is found and kept may be "
-    "wrong"
-)
 
 
 def build_encoder(
@@ -90,31 +82,6 @@ def _hashing_encoder(config: EncoderConfig) -> Encoder:
         return HashingEncoder(mode=config.mode or "late")
     adapter = read_adapter(Path(folder))
     return MappedEncoder(HashingEncoder(mode=config.mode or adapter.mode), adapter)
-
-
-def build_options(
-    config: IngestConfig, note: Callable[[str, str], None] | None = None
-) -> IngestOptions:
-    """Return how files become items.
-
-    Args:
-        config: The settings.
-        note: Called with a source's uri and what of it could not be used.
-    """
-    from canopy_rag.text import DefaultSplitter
-
-    return IngestOptions(
-        splitter=DefaultSplitter(),
-        target_chars=config.target_chars,
-        max_rows=config.max_rows,
-        branching=config.branching,
-        video_item_s=config.video_item_s,
-        segment_s=config.segment_s,
-        max_frames=config.max_frames,
-        ocr=config.ocr,
-        max_image_px=config.max_image_px,
-        note=note,
-    )
 
 
 def build_llm(config: LLMConfig) -> LLM | None:
@@ -238,28 +205,6 @@ def locate_index(path: str | Path, config: Config) -> Location:
     return locate(path, config.index.options(), refresh_s=config.index.refresh_s)
 
 
-@dataclass(frozen=True, slots=True)
-class FileParser:
-    """Reads one file; crosses to worker processes with its settings alone."""
-
-    config: IngestConfig
-    english_only: bool = False
-    """Whether the encoder knows no other language; a text in one is noted."""
-
-    def __call__(self, path: Path, uri: str, note: Callable[[str, str], None]) -> Iterator[Item]:
-        """Yield the items of a file."""
-        from canopy_rag.ingest import registry
-        from canopy_rag.text import looks_non_english
-
-        sample = ""
-        for item in registry.parse(path, uri, build_options(self.config, note)):
-            if self.english_only and len(sample) < LANGUAGE_SAMPLE_CHARS:
-                sample += f"{node_body(item, item.nodes[0].start, item.nodes[0].stop)}\n"
-            yield item
-        if self.english_only and looks_non_english(sample[:LANGUAGE_SAMPLE_CHARS]):
-            note(uri, NOT_ENGLISH)
-
-
 def index_files(
     store: LanceStore,
     encoder: Encoder,
@@ -271,7 +216,7 @@ def index_files(
     on_progress: Progress | None,
 ) -> IndexReport:
     """Bring an index up to date with files and folders; see `Index.add`."""
-    from canopy_rag.indexing import SourceReader, settings_key
+    from canopy_rag.indexing import Limits, SourceReader, settings_key
     from canopy_rag.indexing import index_files as run
     from canopy_rag.ingest import registry
 
@@ -281,6 +226,7 @@ def index_files(
         companions=registry.sidecars,
         is_companion=registry.is_sidecar,
     )
+    limits = Limits(seconds=config.index.file_timeout_s, memory_mb=config.index.file_memory_mb)
     return run(
         paths,
         folder=folder,
@@ -288,7 +234,7 @@ def index_files(
         encoder=encoder,
         reader=reader,
         settings=settings_key(build_options(config.ingest), encoder.fingerprint),
-        options=options,
+        options=replace(options, limits=limits if config.index.isolate else None),
         on_progress=on_progress,
     )
 
