@@ -100,8 +100,10 @@ class EncoderConfig:
     mode: Literal["late", "node"] | None = None
     """`late`: one pass per item, leaf vectors pooled from it. `node`: one pass per node (P1).
     Unset: as the index has it, else `late` for `minilm` and `node` for the others."""
-    threads: Annotated[int, Least(1)] = 1
-    """Threads per worker. One: two on a busy two-core machine measured several times slower."""
+    threads: Annotated[int, Least(1)] | None = None
+    """Most forward passes of `minilm` side by side, on one thread each; a query takes one. Unset:
+    as many as there are cores. Ours: threads that share out one pass gained nothing on a busy
+    machine, passes side by side a third (docs/speed.md)."""
     weights: str | None = None
     """Folder with the model's files; unset: those the package carries."""
     instruction: str | None = None

@@ -59,7 +59,7 @@ class MiniLM:
             encoded on its own, with its heading path.
         weights: Folder with model.safetensors and tokenizer.json of the same architecture; None:
             the weights that come with canopy.
-        threads: Threads of one forward pass. More than one is slower on a busy machine.
+        threads: Most forward passes side by side; a query takes one. None: one for each core.
         adapter: Of kind `lora`; unless it `retrieves`, every pass is made twice.
 
     Raises:
@@ -72,12 +72,12 @@ class MiniLM:
         *,
         mode: Literal["late", "node"] = "late",
         weights: Path | None = None,
-        threads: int = 1,
+        threads: int | None = None,
         adapter: Adapter | None = None,
     ) -> None:
         if mode not in ("late", "node"):
             raise ConfigError(f"encoder mode must be 'late' or 'node', got {mode!r}")
-        if threads < 1:
+        if threads is not None and threads < 1:
             raise ConfigError(f"encoder threads must be at least 1, got {threads}")
         self._mode: Literal["late", "node"] = mode
         self._files = EmbeddedModel() if weights is None else FolderModel(Path(weights))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,17 +42,21 @@ class ModelFiles(Protocol):
 class TokenModel:
     """Tokenizer and network.
 
+    Several forward passes run side by side, each on one thread: threads that share out one pass
+    wait for each other, and on a busy machine they do so most of the time.
+
     Args:
         files: Where they are.
-        threads: Threads of one forward pass.
+        threads: Most forward passes side by side; None: one for each core of this process.
     """
 
-    def __init__(self, files: ModelFiles, threads: int) -> None:
+    def __init__(self, files: ModelFiles, threads: int | None) -> None:
         self._files = files
-        self._threads = threads
+        self._threads = threads or _n_cores()
         self._lock = threading.RLock()
         self._tokenizer: Any = None
         self._session: Any = None
+        self._passes: ThreadPoolExecutor | None = None
         self._weights: Weights | None = None
         self._values: list[
             Any
@@ -75,16 +82,45 @@ class TokenModel:
             Positions in `sequences`, and the states of their tokens,
             `(n_positions, length, dim)`; states past a sequence's end mean nothing.
         """
+        self._loaded_network()
+        plan = list(batches([len(ids) for ids in sequences], BATCH_TOKENS))
+        if self._threads == 1 or len(plan) < 2:
+            for positions in plan:
+                yield positions, self._forward(sequences, positions)
+            return
+        passes = self._side_by_side()
+        ahead: deque[tuple[list[int], Future[NDArray[np.float32]]]] = deque()
+        try:
+            for positions in plan:
+                ahead.append((positions, passes.submit(self._forward, sequences, positions)))
+                if len(ahead) > self._threads:
+                    done, states = ahead.popleft()
+                    yield done, states.result()
+            while ahead:
+                done, states = ahead.popleft()
+                yield done, states.result()
+        finally:
+            for _, states in ahead:
+                states.cancel()
+
+    def _forward(self, sequences: Sequence[Ids], positions: Sequence[int]) -> NDArray[np.float32]:
         session, weights = self._loaded_network()
-        for positions in batches([len(ids) for ids in sequences], BATCH_TOKENS):
-            length = len(sequences[positions[0]])
-            ids = np.zeros((len(positions), length), np.int64)
-            mask = np.zeros((len(positions), length), np.float32)
-            for row, position in enumerate(positions):
-                ids[row, : len(sequences[position])] = sequences[position]
-                mask[row, : len(sequences[position])] = 1
-            inputs = {"words": weights.embed(ids), "mask": mask}
-            yield positions, session.run(None, inputs)[0]
+        length = len(sequences[positions[0]])
+        ids = np.zeros((len(positions), length), np.int64)
+        mask = np.zeros((len(positions), length), np.float32)
+        for row, position in enumerate(positions):
+            ids[row, : len(sequences[position])] = sequences[position]
+            mask[row, : len(sequences[position])] = 1
+        states: NDArray[np.float32] = session.run(
+            None, {"words": weights.embed(ids), "mask": mask}
+        )[0]
+        return states
+
+    def _side_by_side(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._passes is None:
+                self._passes = ThreadPoolExecutor(self._threads, thread_name_prefix="encoder")
+            return self._passes
 
     def weights(self) -> Weights:
         """Return the weights of the network, loaded."""
@@ -129,7 +165,7 @@ class TokenModel:
                 ort = require("onnxruntime", extra="local", feature=FEATURE)
                 weights = self._files.weights()
                 options = ort.SessionOptions()
-                options.intra_op_num_threads = self._threads
+                options.intra_op_num_threads = 1
                 options.inter_op_num_threads = 1
                 options.add_session_config_entry("session.intra_op.allow_spinning", "0")
                 options.enable_mem_pattern = False  # shapes differ from batch to batch
@@ -140,3 +176,10 @@ class TokenModel:
                 )
                 self._weights, self._values = weights, values
             return self._session, self._weights
+
+
+def _n_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

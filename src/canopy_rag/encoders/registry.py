@@ -27,7 +27,7 @@ def encoder(
     *,
     mode: Literal["late", "node"] | None = None,
     weights: Path | None = None,
-    threads: int = 1,
+    threads: int | None = None,
 ) -> Encoder:
     """Return the encoder of a name; its weights load on first use.
 
@@ -36,7 +36,7 @@ def encoder(
         mode: `late`: nodes are pooled from one pass over the item. `node`: each is encoded alone.
             None: the encoder's own.
         weights: Folder with other weights of the same architecture; None: those of the name.
-        threads: Threads of one forward pass.
+        threads: Most forward passes side by side; None: one for each core.
 
     Raises:
         UnknownNameError: If there is no such encoder.

@@ -211,6 +211,36 @@ def test_a_failing_runtime_names_an_item(
     assert caught.value.item_id == item.id
 
 
+def test_passes_side_by_side_give_what_one_after_the_other_gives_in_the_same_order(
+    random_model: Path, model: TokenModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("canopy_rag.encoders.model.BATCH_TOKENS", 32)
+    sequences = [[2, *range(5, 5 + length), 3] for length in range(1, 25)]
+    several = TokenModel(FolderModel(random_model), threads=3)
+    expected, found = list(model.states(sequences)), list(several.states(sequences))
+    assert len(expected) > 6
+    assert [positions for positions, _ in found] == [positions for positions, _ in expected]
+    for (_, one), (_, other) in zip(found, expected, strict=True):
+        assert (one == other).all()
+
+
+def test_a_pass_that_fails_among_several_names_its_reason(
+    random_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("canopy_rag.encoders.model.BATCH_TOKENS", 8)
+    forward = TokenModel._forward
+
+    def fail(self: TokenModel, sequences: list[list[int]], positions: list[int]) -> np.ndarray:
+        if 3 in positions:
+            raise RuntimeError("bad allocation")
+        return forward(self, sequences, positions)
+
+    monkeypatch.setattr(TokenModel, "_forward", fail)
+    items = [text_item(name, ["Ada wrote it.", "It rained."]) for name in "abcdef"]
+    with pytest.raises(EncodeError, match="bad allocation"):
+        MiniLM(weights=random_model, threads=2).encode_items(items)
+
+
 def test_threads_that_come_at_once_load_the_model_once(
     random_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
