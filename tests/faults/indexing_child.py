@@ -15,7 +15,7 @@ def main() -> None:
     sys.path.insert(0, checkout)
     from tests.unit.indexing import fakes
 
-    from canopy_rag.indexing import IndexOptions, index_files, job, writing
+    from canopy_rag.indexing import IndexOptions, encoding, engine, index_files, writing
     from canopy_rag.store import LanceStore
     from canopy_rag.store.location import locate
 
@@ -53,7 +53,8 @@ def main() -> None:
             super().compact()
             pass_by("compacted")
 
-    job.GROUP_NODES = writing.GROUP_NODES = 12  # four lines of three nodes
+    # Four lines of three nodes.
+    encoding.GROUP_NODES = engine.GROUP_NODES = writing.GROUP_NODES = encoding.BATCH_NODES = 12
     encoder = Encoder()
     if not locate(index).has_index:
         Store.create(index, encoder.fingerprint)

@@ -8,19 +8,23 @@ A file that changed and cannot be read any more keeps its items of before.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from canopy_rag.core.protocols import Encoder, StoreWriter
+from canopy_rag.indexing.encoding import Encoded
+from canopy_rag.indexing.engine import LocalEngine, MakeEngine
 from canopy_rag.indexing.interrupt import Interrupt
 from canopy_rag.indexing.manifest import Manifest, Record
-from canopy_rag.indexing.parsing import InlineParser, PoolParser, Work
+from canopy_rag.indexing.parsing import Work
+from canopy_rag.indexing.processes import Limits
 from canopy_rag.indexing.report import Failure, IndexReport, Progress
 from canopy_rag.indexing.roots import Roots, resolved
 from canopy_rag.indexing.scan import Scanner, SourceFile
-from canopy_rag.indexing.sources import SourceReader, reason_of, state_of
-from canopy_rag.indexing.writing import GROUP_NODES, Task, Writer, record_of, take_stock
+from canopy_rag.indexing.sources import Parse, SourceReader, reason_of, state_of
+from canopy_rag.indexing.writing import Task, Writer, record_of, take_stock
 
 _AT_A_TIME = 500  # sources per removal
 
@@ -34,7 +38,12 @@ class IndexOptions:
     exclude: tuple[str, ...] = ()
     """Patterns of files and folders to leave out."""
     workers: int = 1
-    """Processes that parse; 1: parse in the process that encodes."""
+    """Processes that parse."""
+    limits: Limits | None = None
+    """What the parser of one file may take before its process is ended. None: with one worker,
+    parse in the process that encodes, where a crash or hang is one of the run."""
+    engine: MakeEngine | None = None
+    """Makes what parses and encodes, once there are files to work on; None: this machine."""
     prune: bool = False
     """Remove the sources under the named paths that are gone, hidden or ignored by now. What only
     `include` and `exclude` leave out stays, and so does all of a named folder that is gone."""
@@ -83,7 +92,6 @@ def index_files(
         report, interrupt = IndexReport(), Interrupt()
         writer = Writer(
             store=store,
-            encoder=encoder,
             manifest=manifest,
             reader=reader,
             report=report,
@@ -103,7 +111,7 @@ def index_files(
             interrupt=interrupt,
             on_progress=on_progress,
         )
-        run(workers=options.workers, prune=options.prune)
+        run(options.engine or partial(_local_engine, reader.parse, encoder, options), options.prune)
         return report
 
 
@@ -139,13 +147,15 @@ class _Run:
     """Uris that the scan came across."""
     n_done: int = 0
 
-    def __call__(self, *, workers: int, prune: bool) -> None:
+    def __call__(self, make_engine: MakeEngine, prune: bool) -> None:
         self.roots.add([path for path in self.paths if path.is_dir() or self.reader.supports(path)])
         with self.interrupt:
             files = self._changed_by_time()
             self.report.ignored = self.scanner.ignored
             self.report.failed += self.scanner.failed
-            self._process(files, workers)
+            if files:
+                self._process(files, make_engine)
+            self._tell("", len(files))
             if prune and not self.interrupt.asked:
                 self._prune()
             if self.interrupt.asked:
@@ -187,23 +197,20 @@ class _Run:
         ) and state.surely_before(known.checked_ns)
 
     def _process(
-        self, files: Sequence[tuple[SourceFile, str, Record | None]], workers: int
+        self, files: Sequence[tuple[SourceFile, str, Record | None]], make_engine: MakeEngine
     ) -> None:
-        parser: InlineParser[Task] | PoolParser[Task]
-        if workers > 1 and len(files) > 1:
-            parser = PoolParser(self.reader.parse, GROUP_NODES, min(workers, len(files)))
-        else:
-            parser = InlineParser(self.reader.parse, GROUP_NODES)
-        with contextlib.closing(self.writer), contextlib.closing(parser):
-            for work, parsed in parser.parsed(self._work(files)):
-                self._tell(work.about.file.display, len(files))
-                self.writer.add(work.about, parsed)
-                self.n_done += 1
-                if self.interrupt.asked:
-                    self.writer.finish()
-                    return
-            self.writer.flush()
-        self._tell("", len(files))
+        with contextlib.closing(make_engine(len(files), lambda: self.interrupt.asked)) as engine:
+            self._write_all(engine.encoded(self._work(files)), len(files))
+        self.writer.report([file for file, _, _ in files])
+
+    def _write_all(self, encoded: Iterator[tuple[Work[Task], Encoded]], total: int) -> None:
+        for work, file in encoded:
+            self._tell(work.about.file.display, total)
+            self.writer.add(work.about, file)
+            self.n_done += 1
+            if self.interrupt.asked:
+                break
+        self.writer.flush()
 
     def _work(self, files: Sequence[tuple[SourceFile, str, Record | None]]) -> Iterator[Work[Task]]:
         """Yield the files whose content has changed."""
@@ -266,6 +273,17 @@ class _Run:
     def _tell(self, current: str, total: int) -> None:
         if self.on_progress is not None:
             self.on_progress(self.n_done, total, current, self.report.items)
+
+
+def _local_engine(
+    parse: Parse,
+    encoder: Encoder,
+    options: IndexOptions,
+    n_files: int,
+    stopping: Callable[[], bool],
+) -> LocalEngine:
+    workers = min(options.workers, n_files)
+    return LocalEngine(parse, encoder, workers=workers, limits=options.limits, stopping=stopping)
 
 
 def _remove(uris: Sequence[str], store: StoreWriter, manifest: Manifest) -> int:

@@ -1,31 +1,21 @@
-"""Parsed files to vectors to the store, a group of files per commit.
+"""Encoded files to the store, a group of files per commit; manifest and report follow.
 
-One thread encodes, batch by batch; meanwhile the caller parses on, and writes the group before.
-Two groups are held in memory; a file that is larger than a group streams through on its own and
-still becomes visible in one commit, since the store takes it in before it commits.
+A group is held in memory; a file that is larger than a group streams through on its own and still
+becomes visible in one commit, since the store takes it in before it commits.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from canopy_rag.core.errors import EncodeError
-from canopy_rag.core.protocols import Encoder, Entry, StoreWriter
-from canopy_rag.core.types import Item
-from canopy_rag.core.vectors import ItemVectors
+from canopy_rag.core.protocols import Entry, StoreWriter
+from canopy_rag.indexing.encoding import GROUP_NODES, Encoded, UnreadableError
 from canopy_rag.indexing.manifest import Manifest, Record
-from canopy_rag.indexing.parsing import Parsed
 from canopy_rag.indexing.report import Failure, IndexReport
 from canopy_rag.indexing.scan import SourceFile
-from canopy_rag.indexing.sources import SourceReader, State, checksum_of, reason_of, state_of
-
-GROUP_NODES = 4096
-"""Nodes per commit: about 250 items, a few seconds of encoding on one core."""
-BATCH_NODES = 1024
-"""Nodes per encoder call: enough for batches of similar length, and soon there."""
+from canopy_rag.indexing.sources import SourceReader, State, checksum_of, state_of
 
 
 class StoppedError(Exception):
@@ -44,23 +34,11 @@ class Task:
     checked_ns: int
 
 
-_File = tuple[Task, list[Item]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """Files whose items are encoded together."""
-
-    files: list[_File]
-    vectors: Future[list[ItemVectors]]
-
-
 class Writer:
-    """Encodes and writes files, and keeps manifest and report in step.
+    """Writes files, and keeps manifest and report in step.
 
     Args:
         store: Where items go.
-        encoder: Makes their vectors.
         manifest: Learns of a file when the store has it.
         reader: Names the companions of a file.
         report: Is counted up.
@@ -72,7 +50,6 @@ class Writer:
         self,
         *,
         store: StoreWriter,
-        encoder: Encoder,
         manifest: Manifest,
         reader: SourceReader,
         report: IndexReport,
@@ -80,154 +57,80 @@ class Writer:
         stopping: Callable[[], bool],
     ) -> None:
         self._store = store
-        self._encoder = encoder
         self._manifest = manifest
         self._reader = reader
         self._report = report
         self._settings = settings
         self._stopping = stopping
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="encoding")
-        self._files: list[_File] = []
-        self._n_file_nodes = 0
-        self._group: list[_Batch] = []
+        self._group: list[tuple[Task, list[Entry]]] = []
         self._n_nodes = 0
-        self._full: list[_Batch] = []
-        """A full group that waits for its vectors."""
+        self._failed: list[Failure] = []
+        self._notes: list[tuple[str, str]] = []
+        """Files as the user named them, and what is to be said of them."""
 
-    def add(self, task: Task, parsed: Parsed) -> None:
-        """Take in one file; when a group is full, write the one before.
+    def add(self, task: Task, encoded: Encoded) -> None:
+        """Take in one file; write when a group is full.
 
         Raises:
             StoreError: If the store cannot be written.
         """
-        if parsed.reason is not None:
-            self.fail(task.file, task.uri, task.known, parsed.reason)
-        elif parsed.rest is not None:
+        if encoded.reason is not None:
+            self.fail(task.file, task.uri, task.known, encoded.reason)
+        elif encoded.rest is not None:
             self.flush()
-            self._write_large(task, parsed)
+            self._write_large(task, encoded.rest)
         else:
-            self._take(task, parsed.items)
-        self._report.notes += [f"{uri}: {message}" for uri, message in parsed.notes]
-
-    def _take(self, task: Task, items: list[Item]) -> None:
-        self._files.append((task, items))
-        n_nodes = sum(len(item.nodes) for item in items)
-        self._n_file_nodes += n_nodes
-        self._n_nodes += n_nodes
-        if self._n_nodes >= GROUP_NODES:
-            self._close_batch()
-            before, self._full = self._full, self._group
-            self._group, self._n_nodes = [], 0
-            self._write(before)
-        elif self._n_file_nodes >= BATCH_NODES:
-            self._close_batch()
+            self._group.append((task, encoded.entries))
+            self._n_nodes += sum(len(entry.item.nodes) for entry in encoded.entries)
+            if self._n_nodes >= GROUP_NODES:
+                self.flush()
+        self._notes += [(task.file.display, f"{uri}: {note}") for uri, note in encoded.notes]
 
     def flush(self) -> None:
-        """Encode and write what is held.
+        """Write what is held.
 
         Raises:
             StoreError: If the store cannot be written.
         """
-        self._close_batch()
-        self.finish()
         group, self._group, self._n_nodes = self._group, [], 0
-        self._write(group)
+        if group:
+            entries = [entry for _, own in group for entry in own]
+            self._store.replace({task.uri for task, _ in group}, entries)
+            self._settle([(task, len(own)) for task, own in group])
 
-    def finish(self) -> None:
-        """Write the group that is full, if there is one.
-
-        Raises:
-            StoreError: If the store cannot be written.
-        """
-        full, self._full = self._full, []
-        self._write(full)
-
-    def close(self) -> None:
-        """End the thread; what was not written is not."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
-
-    def _close_batch(self) -> None:
-        if self._files:
-            self._group.append(_Batch(self._files, self._encode(_items_of(self._files))))
-            self._files, self._n_file_nodes = [], 0
-
-    def _encode(self, items: Sequence[Item]) -> Future[list[ItemVectors]]:
-        return self._thread.submit(lambda: self._encoder.encode_items(items) if items else [])
-
-    def _write(self, group: Sequence[_Batch]) -> None:
-        entries: list[Entry] = []
-        written: list[_File] = []
-        for batch in group:
-            files, vectors = self._encoded(batch)
-            sums = [task.sha256 for task, part in files for _ in part]
-            entries += [
-                Entry(item=item, vectors=vector, source_sha256=sha256)
-                for item, vector, sha256 in zip(_items_of(files), vectors, sums, strict=True)
-            ]
-            written += files
-        if written:
-            self._store.replace({task.uri for task, _ in written}, entries)
-            self._settle([(task, len(part)) for task, part in written])
-
-    def _encoded(self, batch: _Batch) -> tuple[list[_File], list[ItemVectors]]:
-        """Return the files that could be encoded, and their items' vectors."""
-        files, vectors = batch.files, batch.vectors
-        while True:
-            try:
-                return files, vectors.result()
-            except EncodeError as error:
-                files = self._without(files, error)
-                vectors = self._encode(_items_of(files))
+    def report(self, files: Sequence[SourceFile]) -> None:
+        """Report failures and notes in the order of the files, whichever came back first."""
+        order = {file.display: place for place, file in enumerate(files)}
+        self._report.failed += sorted(self._failed, key=lambda failure: order[failure.path])
+        self._report.notes += [
+            note for _, note in sorted(self._notes, key=lambda noted: order[noted[0]])
+        ]
+        self._failed, self._notes = [], []
 
     def fail(self, file: SourceFile, uri: str, known: Record | None, reason: str) -> None:
         """Note a file that was not indexed; its items of before stay."""
         if known is not None and known.n_items:
             reason += f"; the {known.n_items} items of its earlier version stay in the index"
-        self._report.failed.append(Failure(path=file.display, reason=reason))
+        self._failed.append(Failure(path=file.display, reason=reason))
         record = known or Record(uri=uri, path=str(file.path))
         self._manifest.put([replace(record, status="failed", reason=reason)])
 
-    def _write_large(self, task: Task, parsed: Parsed) -> None:
+    def _write_large(self, task: Task, parts: Iterator[list[Entry]]) -> None:
         """Write a file whose items are not all in memory at any time."""
         try:
-            n_items = self._store.replace({task.uri}, self._streamed(task, parsed))
+            n_items = self._store.replace({task.uri}, self._streamed(parts))
         except StoppedError:
             return
-        except _UnreadableError as error:
+        except UnreadableError as error:
             self.fail(task.file, task.uri, task.known, error.reason)
             return
         self._settle([(task, n_items)])
 
-    def _streamed(self, task: Task, parsed: Parsed) -> Iterator[Entry]:
-        rest = iter(parsed.rest or ())
-        batch, ahead = parsed.items, self._encode(parsed.items)
-        while batch:
+    def _streamed(self, parts: Iterator[list[Entry]]) -> Iterator[Entry]:
+        for entries in parts:
             if self._stopping():
                 raise StoppedError
-            try:
-                following = _some(rest)
-            except Exception as error:  # a parser may fail in any way; the run goes on
-                raise _UnreadableError(reason_of(error)) from error
-            try:
-                vectors = ahead.result()
-            except EncodeError as error:
-                raise _UnreadableError(reason_of(error)) from error
-            ahead = self._encode(following)
-            for item, vector in zip(batch, vectors, strict=True):
-                yield Entry(item=item, vectors=vector, source_sha256=task.sha256)
-            batch = following
-
-    def _without(self, files: list[_File], error: EncodeError) -> list[_File]:
-        """Return the files without that of the item that failed.
-
-        Raises:
-            EncodeError: If it names none of their items.
-        """
-        for place, (task, items) in enumerate(files):
-            if any(item.id == error.item_id for item in items):
-                self.fail(task.file, task.uri, task.known, reason_of(error))
-                return files[:place] + files[place + 1 :]
-        raise error
+            yield from entries
 
     def _settle(self, written: list[tuple[Task, int]]) -> None:
         """Note files that the store has now."""
@@ -250,24 +153,11 @@ class Writer:
         except OSError:
             steady = False
         if not steady:
-            self._report.notes.append(
-                f"{task.file.display}: changed while it was being indexed; run the same command "
-                "again to have its newest version"
-            )
+            name = task.file.display
+            told = "changed while it was being indexed; run the same command again to have its"
+            self._notes.append((name, f"{name}: {told} newest version"))
             return replace(record, sha256="", size=-1)
         return record
-
-
-def _items_of(files: Sequence[_File]) -> list[Item]:
-    return [item for _, items in files for item in items]
-
-
-class _UnreadableError(Exception):
-    """The rest of a file could not be read or encoded."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 def record_of(task: Task, n_items: int, settings: str) -> Record:
@@ -302,15 +192,3 @@ def take_stock(file: SourceFile, uri: str, known: Record | None, reader: SourceR
         sha256=checksum_of(file.path, companions),
         checked_ns=checked_ns,
     )
-
-
-def _some(items: Iterator[Item]) -> list[Item]:
-    """Return the next items, about `BATCH_NODES` nodes of them."""
-    batch: list[Item] = []
-    n_nodes = 0
-    for item in items:
-        batch.append(item)
-        n_nodes += len(item.nodes)
-        if n_nodes >= BATCH_NODES:
-            break
-    return batch

@@ -13,8 +13,8 @@ from tests.unit.indexing.fakes import READER, Bench, PickyEncoder, parse, write
 from canopy_rag.core.errors import IngestError, StoreError
 from canopy_rag.core.types import Item
 from canopy_rag.indexing import SourceReader, remove_files, settings_key
+from canopy_rag.indexing.encoding import GROUP_NODES
 from canopy_rag.indexing.manifest import Manifest
-from canopy_rag.indexing.writing import GROUP_NODES
 from canopy_rag.testing.memory_store import MemoryStore
 
 
