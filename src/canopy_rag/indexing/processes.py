@@ -42,6 +42,7 @@ _LONGEST_LINE = 256 * MEGABYTE
 """No item is as long; one that is would be held in memory several times over."""
 LOOK_S = 0.1
 """Between two looks at the time and memory of processes."""
+_START_S = 60.0
 _END_S = 5.0
 _BESIDE = 8_000 * MEGABYTE
 """Address space is reserved for threads and caches that are never filled."""
@@ -154,7 +155,8 @@ class Worker:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._reading: Reading | None = None
-        self._silent_since: float | None = None
+        self._since: float | None = None
+        self._allowed_s = 0.0
         self._ended_for: str | None = None
         self._thread = threading.Thread(target=self._work, name="canopy-parsing", daemon=True)
         self._thread.start()
@@ -162,17 +164,13 @@ class Worker:
     def look(self) -> None:
         """End the process if it has taken too much time or memory."""
         with self._lock:
-            process, since, reading = self._process, self._silent_since, self._reading
+            process, allowed_s = self._process, self._allowed_s
             if process is None or self._ended_for is not None:
                 return
-            if (
-                reading is not None
-                and since is not None
-                and time.monotonic() - since > reading.seconds
-            ):
+            if self._since is not None and time.monotonic() - self._since > allowed_s:
                 self._ended_for = (
-                    f"its parser was ended after {reading.seconds:.0f} s without a result; if the "
-                    "file is sound, raise index.file_timeout_s"
+                    f"its parser was ended after {allowed_s:.0f} s without a result; if the file "
+                    "is sound, raise index.file_timeout_s"
                 )
             elif _memory_of(process.pid) > self._limits.memory_mb * MEGABYTE:
                 self._ended_for = (
@@ -211,7 +209,7 @@ class Worker:
     def _try(self, reading: Reading) -> str | None:
         """Read a file; return what became of the process if that did not end well."""
         with self._lock:
-            self._reading, self._silent_since = reading, time.monotonic()
+            self._reading = reading
         try:
             process = self._process
             if process is None or process.poll() is not None:
@@ -219,23 +217,28 @@ class Worker:
                 process = self._start()
             return self._replies(process, reading)
         finally:
+            self._wait(None)
             with self._lock:
-                self._reading = self._silent_since = None
+                self._reading = None
+
+    def _wait(self, seconds: float | None) -> None:
+        """Begin to wait for the process, for so long; None: nothing is expected of it."""
+        with self._lock:
+            self._since = None if seconds is None else time.monotonic()
+            self._allowed_s = seconds or 0.0
 
     def _replies(self, process: subprocess.Popen[bytes], reading: Reading) -> str | None:
         if not _written(_pipe(process.stdin), [str(reading.path), reading.uri]):
             return self._fate()
         while True:
+            self._wait(reading.seconds)
             line = _pipe(process.stdout).readline(_LONGEST_LINE)
             if not line.endswith(b"\n"):
                 return self._fate(is_long=len(line) == _LONGEST_LINE)
-            with self._lock:
-                self._silent_since = None
+            self._wait(None)
             reading.put(line)
             if line.startswith((b'["end"', b'["failed"')):
                 return None
-            with self._lock:
-                self._silent_since = time.monotonic()
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the process and return it.
@@ -254,6 +257,7 @@ class Worker:
         )
         with self._lock:
             self._process, self._ended_for = process, None
+        self._wait(_START_S)
         if (
             not _written(_pipe(process.stdin), hello)
             or _pipe(process.stdout).readline(_LONGEST_LINE) != b'["ready"]\n'
