@@ -49,6 +49,26 @@ class Index:
         place = config.index.path if path is None else path
         return cls(*factory.open_store(place, config, create=create), config)
 
+    @classmethod
+    def upgrade(cls, path: str | Path | None = None, *, config: Config | None = None) -> Index:
+        """Bring an index of an older version to the current format, and open it.
+
+        It is written beside the old one, which it then replaces in one step; nothing is encoded
+        again. With `index.vectors` set, the vectors of nodes are stored so from now on.
+
+        Args:
+            path: As in `open`.
+            config: Settings.
+
+        Raises:
+            StoreError: If there is no index, it cannot be written, or its vectors are less exact
+                than those asked for.
+        """
+        config = config or Config()
+        place = config.index.path if path is None else path
+        factory.upgrade_index(place, config)
+        return cls.open(place, config=config)
+
     @property
     def place(self) -> str:
         """What the index is called: its folder, or its address."""

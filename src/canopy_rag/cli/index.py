@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from canopy_rag.cli.options import FLAG, Debug, Encoder, IndexFolder, Json, Offline, Quiet, settings
+from canopy_rag.cli.options import (
+    FLAG,
+    Debug,
+    Encoder,
+    IndexFolder,
+    Json,
+    Offline,
+    Quiet,
+    Vectors,
+    settings,
+)
 from canopy_rag.cli.output import Output
 
 
@@ -16,6 +26,7 @@ def index(
     ],
     index: IndexFolder = None,
     encoder: Encoder = None,
+    vectors: Vectors = None,
     engine: Annotated[
         str, typer.Option("--engine", metavar="local|ray", help="Where the work runs.")
     ] = "local",
@@ -63,7 +74,7 @@ def index(
     if engine != "local":
         raise UnknownNameError("engine", engine, ["local"])
     output = Output(as_json=as_json, quiet=quiet)
-    flags = {"index.path": index, "encoder.name": encoder}
+    flags = {"index.path": index, "encoder.name": encoder, "index.vectors": vectors}
     config = settings(offline=offline, output=output, flags=flags)
     opened = Index.open(create=True, config=config)
     with showing_progress(output) as on_progress:

@@ -37,7 +37,7 @@ def info(
         ("size", size(about["bytes"])),
         ("encoder", str(about["encoder"])),
         ("pixels of", _pixels(about["embedded"])),
-        ("format", str(about["format_version"])),
+        ("format", f"{about['format_version']}, vectors of nodes in {about['vectors']}"),
         ("digest", str(about["digest"])),
     ]
     output.show(*columns([(Text(name, "bold"), Text(value)) for name, value in rows]))

@@ -27,6 +27,7 @@ from canopy_rag.cli.output import Output, tell_error, tell_unexpected
 from canopy_rag.cli.search import search
 from canopy_rag.cli.serve import serve
 from canopy_rag.cli.train import train
+from canopy_rag.cli.upgrade import upgrade
 from canopy_rag.cli.verify import verify
 from canopy_rag.core.errors import CanopyError, ConfigError
 
@@ -96,6 +97,7 @@ for _command in (
     compress,
     info,
     verify,
+    upgrade,
     config,
     diagnose,
     evaluate,

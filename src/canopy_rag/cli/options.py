@@ -82,6 +82,15 @@ IndexFolder = Annotated[
         show_default=False,
     ),
 ]
+Vectors = Annotated[
+    str | None,
+    typer.Option(
+        "--vectors",
+        metavar="int4|int8|float16",
+        help="How vectors of nodes are stored. Default: int4 in a new index, else as they are.",
+        show_default=False,
+    ),
+]
 Encoder = Annotated[
     str | None,
     typer.Option(

@@ -227,6 +227,10 @@ class IndexConfig:
     refresh_s: Annotated[float, Least(0)] = 5.0
     """How old what a search of an index on object storage sees may be, in seconds; 0: ask for new
     commits at every search. Ours."""
+    vectors: Literal["int4", "int8", "float16"] | None = None
+    """How a new index stores the vectors of nodes. Ours: `int4`, with which vectors take about 3.3
+    times the text's bytes and nothing measurable is lost (docs/speed.md). An index that is there
+    keeps its own; adding files to one that has others than are set here is refused."""
     isolate: bool = True
     """Read files in processes of their own: one that crashes its parser, or takes more than the two
     limits below, then fails alone and stops nothing. Off: in the process that encodes, unless there

@@ -15,7 +15,7 @@ from canopy_rag.config import (
     encoder_api_key,
     llm_api_key,
 )
-from canopy_rag.core.errors import ConfigError
+from canopy_rag.core.errors import ConfigError, StoreError
 from canopy_rag.core.evidence import Meter
 from canopy_rag.core.protocols import (
     LLM,
@@ -180,9 +180,15 @@ def open_store(path: str | Path, config: Config, *, create: bool) -> tuple[Lance
             hybrid=config.retrieval.hybrid,
             media=encoder.media,
             adapter=adapter_folder(config.encoder.name),
+            vectors=config.index.vectors or "int4",
         )
         return store, encoder
     store = LanceStore.open(location, hybrid=hybrid)
+    if create and config.index.vectors not in (None, store.precision):
+        raise StoreError(
+            f"the index in {store.place!r} has vectors in {store.precision}, not in "
+            f"{config.index.vectors} as index.vectors says; unset that, or index into a new folder"
+        )
     if "encoder.name" not in config.origins and store.fingerprint.model.startswith("http:"):
         from canopy_rag.encoders.http import Unaddressed
 
@@ -192,6 +198,20 @@ def open_store(path: str | Path, config: Config, *, create: bool) -> tuple[Lance
     encoder = build_encoder(settings, place=place, dim=store.fingerprint.dim if same else None)
     store.check(encoder.fingerprint)
     return store, encoder
+
+
+def upgrade_index(path: str | Path, config: Config) -> bool:
+    """Bring an index to the current format, and to `index.vectors` if that is set.
+
+    Returns:
+        Whether there was anything to do.
+
+    Raises:
+        StoreError: If there is no index, it cannot be written, or it has less exact vectors.
+    """
+    from canopy_rag.store import upgrade
+
+    return upgrade(locate_index(path, config), config.index.vectors)
 
 
 def locate_index(path: str | Path, config: Config) -> Location:

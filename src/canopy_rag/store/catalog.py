@@ -15,6 +15,8 @@ from canopy_rag.store.location import IndexMeta, Location, Stamp
 from canopy_rag.store.rows import Layout, schema
 from canopy_rag.store.table import ItemTable, MemoryLimits
 
+_MOST_TABLES = 100_000
+
 
 class Catalog:
     """Knows the corpora of an index and opens their tables; imports LanceDB at the first one.
@@ -52,6 +54,9 @@ class Catalog:
             meta, self._stamp = self._folder.current_meta(self.meta, self._stamp)
             if meta.identity != self.meta.identity:
                 self._tables, self._connection = {}, None
+            for corpus, name in self.meta.corpora.items():
+                if meta.corpora.get(corpus) != name:  # an upgrade made another table
+                    self._tables.pop(corpus, None)
             self.meta = meta
             for corpus in meta.corpora if corpora is None else corpora:
                 if corpus not in meta.corpora:
@@ -62,26 +67,38 @@ class Catalog:
                     )
                 if corpus not in self._tables:
                     name = meta.corpora[corpus]
-                    with self._folder.engine():
-                        table = self._connect().open_table(name)
-                    self._tables[corpus] = self._wrapped(table, name)
+                    self._tables[corpus] = self._wrapped(self.open(name), name)
             return {
                 corpus: self._tables[corpus]
                 for corpus in (meta.corpora if corpora is None else corpora)
             }
 
     def add(self, corpus: str) -> ItemTable:
-        """Make the table of a new corpus; its name is safe in any file system."""
-        plain = corpus.isascii() and corpus.isidentifier() and corpus.islower()
-        name = corpus if plain else f"corpus-{hashlib.sha256(corpus.encode()).hexdigest()[:16]}"
+        """Make the table of a new corpus."""
+        name = table_name(corpus)
         with self._lock:
-            with self._folder.engine():
-                table = self._connect().create_table(
-                    name, schema=schema(self.layout), exist_ok=True
-                )
-            self._tables[corpus] = self._wrapped(table, name)
+            self._tables[corpus] = self.make(name, self.layout)
             self.update(corpora={**self.meta.corpora, corpus: name})
             return self._tables[corpus]
+
+    def open(self, name: str) -> Any:
+        """Return a table as the engine has it."""
+        with self._folder.engine():
+            return self._connect().open_table(name)
+
+    def make(self, name: str, layout: Layout) -> ItemTable:
+        """Make a table that `index.json` does not name yet; one that is there is taken."""
+        with self._folder.engine():
+            table = self._connect().create_table(name, schema=schema(layout), exist_ok=True)
+        return self._wrapped(table, name)
+
+    def drop_unnamed(self) -> None:
+        """Remove the tables that `index.json` does not name: what a killed process left."""
+        with self._folder.engine():
+            named = set(self.meta.corpora.values())
+            for name in self._connect().list_tables(limit=_MOST_TABLES).tables:
+                if name not in named:
+                    self._connect().drop_table(name)
 
     def refresh(self) -> None:
         """Have every table look at once for commits of other processes."""
@@ -110,3 +127,13 @@ class Catalog:
                 storage_options=None if options is None else dict(options),
             )
         return self._connection
+
+
+def table_name(corpus: str) -> str:
+    """Return the name of a corpus's table, safe in any file system.
+
+    >>> table_name("main"), table_name("My notes")
+    ('main', 'corpus-fa263f43cfe5b20b')
+    """
+    plain = corpus.isascii() and corpus.isidentifier() and corpus.islower()
+    return corpus if plain else f"corpus-{hashlib.sha256(corpus.encode()).hexdigest()[:16]}"

@@ -361,7 +361,9 @@ class LanceStore:
             purge = self._folder.removal_pending
             trained = dict(self._meta.trained)
             hybrid = self._meta.hybrid or self._hybrid
-            for corpus, table in self._catalog.tables().items():
+            tables = self._catalog.tables()
+            self._catalog.drop_unnamed()
+            for corpus, table in tables.items():
                 name = self._meta.corpora[corpus]
                 self._folder.confirm()
                 trained[name] = table.optimize(
