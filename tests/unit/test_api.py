@@ -146,6 +146,16 @@ def test_a_stream_ends_with_the_answer(index):
     assert answer.stop == "no_critic"
 
 
+def test_many_queries_find_what_each_finds_alone_in_order(index):
+    queries = ["When was judo created?", "name: Ada; born: 1815", "When was judo created?"]
+    found = index.search_many(queries, k=1)
+    assert [each.text for each in found] == [index.search(one, k=1).text for one in queries]
+    assert found[0].text != found[1].text
+    assert index.search_many([]) == []
+    with pytest.raises(DataError, match="empty"):
+        index.search_many(["Ada", " "])
+
+
 def test_an_empty_query_is_refused(index):
     with pytest.raises(DataError, match="query is empty"):
         index.search(" ")

@@ -15,7 +15,8 @@ from canopy_rag.core.select import Select
 from canopy_rag.core.types import Hit, Item, Modality
 from canopy_rag.pipeline import factory
 from canopy_rag.pipeline.compressor import Explained, add_round, explain
-from canopy_rag.pipeline.retrieve import Retriever
+from canopy_rag.pipeline.remembered import RememberedQueries
+from canopy_rag.pipeline.retrieve import Retrieved, Retriever
 
 if TYPE_CHECKING:
     from canopy_rag.indexing import IndexReport, Progress
@@ -29,7 +30,12 @@ class Index:
         self._store = store
         self._encoder = encoder
         self._config = config
-        self._retriever = Retriever(encoder=encoder, store=store, hybrid=config.retrieval.hybrid)
+        self._retriever = Retriever(
+            encoder=encoder,
+            store=store,
+            hybrid=config.retrieval.hybrid,
+            remembered=RememberedQueries(encoder),
+        )
 
     @classmethod
     def open(
@@ -154,10 +160,40 @@ class Index:
             StoreError: If the index cannot be read.
         """
         selection = with_budget(selection or self._config.select)
-        explained = self._explain(query, k, modalities, selection.over("set"))
-        evidence = Evidence(meter=factory.build_meter(self._encoder))
-        return fitted(add_round(evidence, explained, query, selection), selection)
+        meter = factory.build_meter(self._encoder)
+        shown = []
+        for query, (found, node_query) in zip(
+            queries, self._retrieved(queries, k, modalities), strict=True
+        ):
+            explained = explain(found, node_query, selection.over("set"))
+            evidence = add_round(Evidence(meter=meter), explained, query, selection)
+            shown.append(fitted(evidence, selection))
+        return shown
 
+        return self.search_many([query], k=k, modalities=modalities, selection=selection)[0]
+
+    def search_many(
+        self,
+        queries: Sequence[str],
+        *,
+        k: int | None = None,
+        modalities: Sequence[Modality] | None = None,
+        selection: SelectConfig | None = None,
+    ) -> list[Evidence]:
+        """Return what `search` does for each of several queries, in order.
+
+        Queries are embedded in one call, which takes a third of the time of a call for each.
+
+        Args:
+            queries: What to look for.
+            k: Items to retrieve for each; None: as configured (10).
+            modalities: Only items of these; None for all.
+            selection: Budget, cap and the like, of each; None: as configured.
+
+        Raises:
+            DataError: If a query is empty.
+            StoreError: If the index cannot be read.
+        """
     def explain(
         self,
         query: str,
@@ -226,7 +262,12 @@ class Index:
         depth = self._config.retrieval.k if k is None else k
         if depth < 1:
             raise ConfigError(f"k must be at least 1, got {depth}")
-        if not query.strip():
+        if not all(query.strip() for query in queries):
             raise DataError("the query is empty; say what to look for")
-        found, node_query = self._retriever.retrieve(query, depth, modalities)
+        found, node_query = self._retrieved([query], k, modalities)[0]
         return explain(found, node_query, method)
+
+    def _retrieved(
+        self, queries: Sequence[str], k: int | None, modalities: Sequence[Modality] | None
+    ) -> list[Retrieved]:
+        return self._retriever.retrieve_many(queries, depth, modalities)

@@ -43,11 +43,12 @@ class FrozenNodes(Retriever):
     source: VectorSource
     """The same items with the vectors of f0."""
 
-    def retrieve(
-        self, query: str, k: int, modalities: Sequence[Modality] | None = None
-    ) -> Retrieved:
-        """Return the `k` items nearest to `query`."""
-        return self._compared(query, Retriever.retrieve(self, query, k, modalities))
+    def retrieve_many(
+        self, queries: Sequence[str], k: int, modalities: Sequence[Modality] | None = None
+    ) -> list[Retrieved]:
+        """Return the `k` items nearest to each query."""
+        found = Retriever.retrieve_many(self, queries, k, modalities)
+        return [self._compared(*each) for each in zip(queries, found, strict=True)]
 
     def retrieve_each(self, query: str, k: int, modalities: Sequence[Modality]) -> Retrieved:
         """Return the `k` nearest items of each of several modalities."""

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from canopy_rag.core.protocols import Encoder, Found, Store
 from canopy_rag.core.types import MODALITIES, Modality
-from canopy_rag.core.vectors import NodeQuery
+from canopy_rag.core.vectors import NodeQuery, QueryVectors
 from canopy_rag.pipeline.clock import SEARCH, inner_stage
+from canopy_rag.pipeline.remembered import RememberedQueries
 from canopy_rag.pipeline.route import by_similarity, soft_shares
 
 
@@ -30,6 +31,9 @@ class Retriever:
     store: Store
     hybrid: bool = False
     """Let the store rank by words as well."""
+    remembered: RememberedQueries | None = None
+    """Embeds queries that may come again, by `encoder`; None: each is embedded anew, as a
+    measurement wants it."""
 
     def retrieve(
         self, query: str, k: int, modalities: Sequence[Modality] | None = None
@@ -44,11 +48,24 @@ class Retriever:
         Raises:
             EncodeError: If the query cannot be encoded.
         """
-        vectors = self.encoder.encode_queries([query])
-        text = query if self.hybrid else None
-        with inner_stage(SEARCH):
-            found = self.store.search(vectors.retrieval[0], k, modalities=modalities, text=text)
-        return Retrieved(found, vectors.of(0))
+        return self.retrieve_many([query], k, modalities)[0]
+
+    def retrieve_many(
+        self, queries: Sequence[str], k: int, modalities: Sequence[Modality] | None = None
+    ) -> list[Retrieved]:
+        """Return what `retrieve` does for each of several queries, embedded in one call."""
+        if not queries:
+            return []
+        vectors = self._encoded(queries)
+        retrieved = []
+        for place, query in enumerate(queries):
+            text = query if self.hybrid else None
+            with inner_stage(SEARCH):
+                found = self.store.search(
+                    vectors.retrieval[place], k, modalities=modalities, text=text
+                )
+            retrieved.append(Retrieved(found, vectors.of(place)))
+        return retrieved
 
     def retrieve_each(self, query: str, k: int, modalities: Sequence[Modality]) -> Retrieved:
         """Return the `k` nearest items of each of several modalities (P8), most similar first."""
@@ -63,7 +80,7 @@ class Retriever:
     def _each(
         self, query: str, k: int, modalities: Sequence[Modality]
     ) -> tuple[dict[Modality, list[Found]], NodeQuery]:
-        vectors = self.encoder.encode_queries([query])
+        vectors = self._encoded([query])
         text = query if self.hybrid else None
         with inner_stage(SEARCH):
             found = {
@@ -73,3 +90,8 @@ class Retriever:
                 for modality in modalities
             }
         return found, vectors.of(0)
+
+    def _encoded(self, queries: Sequence[str]) -> QueryVectors:
+        if self.remembered is None:
+            return self.encoder.encode_queries(queries)
+        return self.remembered.encode(queries)
