@@ -15,21 +15,32 @@ from canopy_rag.server.replies import dumps
 class Bounded(H11Protocol):
     """One client, as uvicorn makes it.
 
-    uvicorn limits the time between requests alone: who connects and says nothing, or sends a head
-    drop by drop, would be waited for without end.
+    uvicorn limits the time between requests alone: who connects and says nothing, sends a head drop
+    by drop, or takes nothing of a reply would be waited for without end. The last holds even where
+    the application gives up, since uvicorn then waits to write of that.
 
     Args:
         head_timeout_s: Longest time from connecting, or from the first byte of a further request,
             to the end of its head. A connection that takes longer is closed without a word.
+        write_timeout_s: Longest time that a client may take nothing of what waits for it.
         max_connections: Most clients connected; further ones are told 503 and sent away.
         **uvicorn: Its own.
     """
 
-    def __init__(self, *, head_timeout_s: float, max_connections: int, **uvicorn: Any) -> None:
+    def __init__(
+        self,
+        *,
+        head_timeout_s: float,
+        write_timeout_s: float,
+        max_connections: int,
+        **uvicorn: Any,
+    ) -> None:
         super().__init__(**uvicorn)
         self._head_timeout_s = head_timeout_s
+        self._write_timeout_s = write_timeout_s
         self._max_connections = max_connections
         self._head_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -45,6 +56,7 @@ class Bounded(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._stop_waiting()
+        self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -56,6 +68,18 @@ class Bounded(H11Protocol):
             self._stop_waiting()
         elif self._head_timer is None and not self.transport.is_closing():
             self._await_head()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what was written."""
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(self._write_timeout_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on: it has taken most of it."""
+        super().resume_writing()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(self._head_timeout_s, self.transport.close)
@@ -69,8 +93,8 @@ class Bounded(H11Protocol):
 class Stuck:
     """Cuts connections that are closing and do not come to their end.
 
-    A connection closes when its client has taken what was written; one that takes nothing would
-    keep it open.
+    A connection closes when its client has taken the last of what was written, and that may be so
+    little that no write has to wait.
 
     Args:
         patience_s: How long one may be closing.

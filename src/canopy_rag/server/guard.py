@@ -99,10 +99,12 @@ class Guard:
             await self._guarded(scope, receive, reply)
         except asyncio.CancelledError:
             raise
+        except _StalledError:
+            logger.debug("a client took nothing of its reply")
         except Exception as error:  # the one place where faults end
             if reply.status is None:
                 await error_reply(note(error))(scope, receive, reply)
-            elif not isinstance(error, TimeoutError):
+            else:
                 logger.error("a reply broke off: %s", error, exc_info=error)
         finally:
             seconds = time.perf_counter() - started
@@ -216,6 +218,10 @@ class Guard:
             self._n_buffered -= held
 
 
+class _StalledError(Exception):
+    """A client takes nothing; the application has no handler for it, as nobody can be told."""
+
+
 class _Reply:
     """Passes a reply on: with our headers, errors as JSON, and no patience for stuck clients."""
 
@@ -227,15 +233,18 @@ class _Reply:
         self.status: int | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Send a message; `TimeoutError` if the client takes nothing for too long."""
+        """Send a message; `_StalledError` if the client takes nothing for too long."""
         if message["type"] == "http.response.start":
             message = self._start(message)
         elif self._replaced is not None:
             if message.get("more_body"):
                 return
             message = {"type": "http.response.body", "body": self._replaced}
-        async with asyncio.timeout(self._timeout_s):
-            await self._send(message)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._send(message)
+        except TimeoutError:
+            raise _StalledError from None
 
     def _start(self, message: Message) -> Message:
         self.status = int(message["status"])

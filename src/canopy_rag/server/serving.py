@@ -85,7 +85,10 @@ def make_server(app: ASGIApp, config: ServerConfig, on_start: Callable[[], None]
         timeout_graceful_shutdown=max(1, round(config.grace_s)),
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         http=partial(
-            Bounded, head_timeout_s=HEAD_TIMEOUT_S, max_connections=config.max_connections
+            Bounded,
+            head_timeout_s=HEAD_TIMEOUT_S,
+            write_timeout_s=config.write_timeout_s,
+            max_connections=config.max_connections,
         ),
         ws="none",
         lifespan="on",

@@ -143,6 +143,8 @@ def test_a_connection_that_is_gone_is_forgotten() -> None:
 def test_who_takes_nothing_of_a_reply_holds_no_connection(served: Any) -> None:
     with served(server__write_timeout_s=0.3) as url, connected(url) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.sendall(HEAD + b"\r\n")
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200")
         # As many requests as go out, none of whose replies is read.
         client.setblocking(False)
         request = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -153,4 +155,5 @@ def test_who_takes_nothing_of_a_reply_holds_no_connection(served: Any) -> None:
             except BlockingIOError:
                 break
         connections = served.server.server_state.connections
+        assert len(connections) == 1
         assert wait_until(lambda: not connections)
