@@ -43,9 +43,9 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/configuration.md": configuration_page(),
         ROOT / "docs/benchmarks.md": benchmarks_page(),
         ROOT / "docs/diagnosis.md": filled("diagnosis", diagnosis_page.tables(RESULTS)),
-        ROOT / "docs/quality.md": filled("quality", quality_page.tables(RESULTS)),
-        ROOT / "docs/speed.md": page_of_tables("speed"),
-        ROOT / "docs/reliability.md": page_of_tables("reliability"),
+        ROOT / "docs/quality.md": page_of_tables(filled("quality", quality_page.tables(RESULTS))),
+        ROOT / "docs/speed.md": page_of_tables(written("speed")),
+        ROOT / "docs/reliability.md": page_of_tables(written("reliability")),
         ROOT / "docs/methods.md": methods_page.page(field_texts),
         ROOT / "docs/http-fields.md": http_page.page(),
     }
@@ -116,14 +116,14 @@ def configuration_page() -> str:
 
 def filled(name: str, table: str) -> str:
     """Return the hand-written page of a name with its generated part put in."""
-    page = (ROOT / f"docs/{name}.md").read_text("utf-8")
+    page = written(name)
     pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
     return pattern.sub(lambda _: f"{BEGIN}\n\n{table}\n\n{END}", page)
 
 
 def benchmarks_page() -> str:
     """Return the hand-written page with the tables of results put in."""
-    page = (ROOT / "docs/benchmarks.md").read_text("utf-8")
+    page = written("benchmarks")
     for name, table in benchmark_tables.tables().items():
         begin, end = f"<!-- table {name}: begin -->", f"<!-- table {name}: end -->"
         pattern = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
@@ -133,9 +133,13 @@ def benchmarks_page() -> str:
     return page
 
 
-def page_of_tables(name: str) -> str:
-    """Return a hand-written page, each of whose tables is made by its module in `tools/tables/`."""
-    page = (ROOT / f"docs/{name}.md").read_text("utf-8")
+def written(name: str) -> str:
+    """Return a page of docs/ as it is."""
+    return (ROOT / f"docs/{name}.md").read_text("utf-8")
+
+
+def page_of_tables(page: str) -> str:
+    """Return a page with each table that its module in `tools/tables/` makes."""
     pattern = re.compile(r"(<!-- table ([a-z-]+): begin -->).*?(<!-- table \2: end -->)", re.DOTALL)
 
     def made(match: re.Match[str]) -> str:
