@@ -28,7 +28,7 @@ def verify(
     """
     output = Output(as_json=as_json, quiet=quiet)
     config = settings(offline=offline, output=output, flags={"index.path": index})
-    report = _report(config)
+    report = report_of(config)
     if as_json:
         output.json(report)
     elif report["sound"]:
@@ -41,7 +41,12 @@ def verify(
         raise typer.Exit(1)
 
 
-def _report(config: Config) -> dict[str, Any]:
+def report_of(config: Config) -> dict[str, Any]:
+    """Return what `canopy verify --json` prints.
+
+    Raises:
+        StoreError: If there is no index, or its place cannot be read.
+    """
     from canopy_rag.core.errors import StoreError
     from canopy_rag.pipeline.factory import locate_index
     from canopy_rag.store import LanceStore

@@ -74,10 +74,20 @@ class Catalog:
             }
 
     def add(self, corpus: str) -> ItemTable:
-        """Make the table of a new corpus."""
+        """Make the table of a new corpus.
+
+        Raises:
+            StoreError: If there is one with items: of an index that lost its description.
+        """
         name = table_name(corpus)
         with self._lock:
-            self._tables[corpus] = self.make(name, self.layout)
+            table = self.make(name, self.layout)
+            if len(table):
+                raise StoreError(
+                    f"there are items of another index in {str(self._folder)!r}, whose index.json "
+                    "is lost; restore it from a backup, or index again into a new folder"
+                )
+            self._tables[corpus] = table
             self.update(corpora={**self.meta.corpora, corpus: name})
             return self._tables[corpus]
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 NAME = "checksums.json"
 _FOLDER = "tables"
+_WRITTEN_OVER = frozenset({"latest_version_hint.json"})
+"""Files that are changed in place; without them the engine looks for itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,13 @@ def as_note(files: Mapping[str, tuple[int, int, str]]) -> dict[str, object]:
     return {"files": {name: list(each) for name, each in sorted(files.items())}}
 
 
-def damaged(folder: Path) -> list[Damage]:
-    """Return the files that are not as they were noted; one that is gone may have been compacted.
+def damaged(folder: Path, *, whole: bool) -> list[Damage]:
+    """Return the files that are not as they were noted.
+
+    Args:
+        folder: Of the index.
+        whole: Whether all noted files must be there; without it, a writer that did not get to note
+            what it left may have compacted some away.
 
     Raises:
         OSError: If a file cannot be read.
@@ -74,6 +81,8 @@ def damaged(folder: Path) -> list[Damage]:
     for name, (size, _, sha256) in sorted(noted(folder).items()):
         path = folder / name
         if not path.exists():
+            if whole:
+                found.append(Damage(file=name, reason="is gone"))
             continue
         now = path.stat().st_size
         if now != size:
@@ -86,7 +95,7 @@ def damaged(folder: Path) -> list[Damage]:
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the files of the tables: their names within the index, and where they are."""
     for place, _, names in os.walk(folder / _FOLDER):
-        for name in names:
+        for name in set(names) - _WRITTEN_OVER:
             path = Path(place) / name
             yield path.relative_to(folder).as_posix(), path
 

@@ -78,7 +78,7 @@ class LocalFolder(Location):
             StoreError: If one cannot be read.
         """
         try:
-            return checksums.damaged(self.path)
+            return checksums.damaged(self.path, whole=not (self.path / _WRITER).exists())
         except OSError as error:
             raise StoreError(self.failure("read", error)) from error
 
@@ -147,11 +147,14 @@ class LocalFolder(Location):
             raise StoreError(self.failure("written", error)) from error
 
     def _note_checksums(self) -> None:
-        """Note the new files of the tables; without room for it they stay unnoted."""
-        with contextlib.suppress(OSError, StoreError):
+        """Note the new files of the tables; without room for it none are noted."""
+        try:
             files = checksums.current(self.path)
             if files is not None:
                 self._write(checksums.NAME, as_json(checksums.as_note(files)))
+        except (OSError, StoreError):
+            with contextlib.suppress(OSError):
+                self._delete(checksums.NAME)
 
     def _writer(self) -> str:
         try:

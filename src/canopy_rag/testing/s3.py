@@ -6,6 +6,7 @@ Conditional writes are atomic here, as on S3; moto by itself looks first and wri
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import uuid
 from collections.abc import Callable, Iterable
@@ -32,6 +33,9 @@ class S3Server:
         self.requests: list[tuple[str, str]] = []
         """Method and path of every request."""
         self._lock = threading.Lock()
+        self._share = 0.0
+        self._draw = random.Random(0)
+        self._n_refused = 0
 
     def __enter__(self) -> S3Server:
         moto = require("moto.server", extra="dev", feature="The S3 server for tests")
@@ -47,6 +51,17 @@ class S3Server:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+    def fail_some(self, *, share: float, seed: int) -> int:
+        """Refuse a share of the requests from now on, with 503.
+
+        Returns:
+            How many were refused since this was last called.
+        """
+        with self._lock:
+            n_refused, self._n_refused = self._n_refused, 0
+            self._share, self._draw = share, random.Random(seed)
+            return n_refused
 
     @property
     def url(self) -> str:
@@ -87,6 +102,8 @@ class S3Server:
     def _answer(self, environ: dict[str, Any], start: _Start) -> Iterable[bytes]:
         method = str(environ["REQUEST_METHOD"])
         self.requests.append((method, str(environ["PATH_INFO"])))
+        if self._is_unlucky():
+            return _refusal(start, 503, "SlowDown", "asked to fail")
         if self.fails_with is not None:
             return _refusal(start, self.fails_with, "SlowDown", "asked to fail")
         signature = str(environ.get("HTTP_AUTHORIZATION", ""))
@@ -99,6 +116,12 @@ class S3Server:
             return self._app(environ, start)  # type: ignore[no-any-return]
         with self._lock:
             return self._app(environ, start)  # type: ignore[no-any-return]
+
+    def _is_unlucky(self) -> bool:
+        with self._lock:
+            unlucky = self._draw.random() < self._share
+            self._n_refused += unlucky
+            return unlucky
 
 
 def _refusal(start: _Start, status: int, code: str, message: str) -> Iterable[bytes]:
