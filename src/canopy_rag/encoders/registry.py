@@ -9,7 +9,7 @@ from typing import Literal
 
 from canopy_rag.config import EncoderConfig
 from canopy_rag.core.errors import ConfigError, UnknownNameError
-from canopy_rag.core.protocols import Encoder, MediaPlace
+from canopy_rag.core.protocols import Encoder, Fingerprint, MediaPlace
 from canopy_rag.encoders.adapters import Adapter, read_adapter
 from canopy_rag.encoders.checkpoint import DIM
 from canopy_rag.encoders.locate import ADAPTERS
@@ -133,6 +133,18 @@ def _of_package(
             "minilm:base, which has none"
         )
     return read_adapter(ADAPTERS[named.target])
+
+
+def packaged(stored: Fingerprint) -> str | None:
+    """Return the name of the embedded encoder with this fingerprint; None if none has it.
+
+    All are `minilm` in a fingerprint: what tells them apart is the revision.
+    """
+    for name in ("minilm", *(f"minilm:{variant}" for variant in ("base", *ADAPTERS) if variant)):
+        config = EncoderConfig(name=name, mode=stored.mode if name == "minilm:base" else None)
+        if from_config(config).fingerprint == stored:
+            return name
+    return None
 
 
 def _http(

@@ -126,8 +126,7 @@ def encoder_settings(config: Config, stored: Fingerprint, adapter: str = "") -> 
     """
     named = config.encoder
     if "encoder.name" not in config.origins:
-        name = f"{stored.model}+{adapter}" if adapter else stored.model
-        named = replace(named, name=name)
+        named = replace(named, name=_own_name(named, stored, adapter))
     elif not same_encoder(named.name, stored.model):
         return named
     return replace(
@@ -135,6 +134,17 @@ def encoder_settings(config: Config, stored: Fingerprint, adapter: str = "") -> 
         mode=named.mode or stored.mode,
         instruction=stored.instruction if named.instruction is None else named.instruction,
     )
+
+
+def _own_name(config: EncoderConfig, stored: Fingerprint, adapter: str) -> str:
+    """Return the name that makes an index's own encoder again."""
+    if adapter:
+        return f"{stored.model}+{adapter}"
+    if stored.model == "minilm" and config.weights is None:
+        from canopy_rag.encoders.registry import packaged
+
+        return packaged(stored) or stored.model
+    return stored.model
 
 
 def same_encoder(name: str, model: str) -> bool:
