@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 from starlette.types import Scope
@@ -41,6 +43,11 @@ class Metrics:
         self._stages = counter("stage_seconds", "Seconds of answers by stage.", "stage")
         self._fallbacks = counter("fallbacks", "Steps that degraded.", "stage")
         self._uploads = counter("uploads", "Uploads that ended.", "state")
+        self._tasks = self._gauge("tasks", "Tasks of the event loop that answers.")
+        self._gauge("threads", "Threads of Python.").set_function(threading.active_count)
+
+    def _gauge(self, name: str, text: str) -> Any:
+        return self._client.Gauge(f"canopy_{name}", text, registry=self._registry)
 
     def watch(self, gate: Gate) -> None:
         """Tell how many pieces of a kind of work are at work or waiting, and the limit."""
@@ -48,10 +55,7 @@ class Metrics:
             ("in_flight", "At work or waiting.", lambda: gate.n),
             ("in_flight_limit", "Most at work or waiting.", lambda: gate.limit),
         ):
-            gauge = self._client.Gauge(
-                f"canopy_{gate.what}_{name}", f"{gate.what}: {text}", registry=self._registry
-            )
-            gauge.set_function(value)
+            self._gauge(f"{gate.what}_{name}", f"{gate.what}: {text}").set_function(value)
 
     def request(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request that has ended."""
@@ -85,7 +89,8 @@ class Metrics:
         self._uploads.labels(state).inc()
 
     def text(self) -> tuple[bytes, str]:
-        """Return all numbers in Prometheus's format, and its media type."""
+        """Return all numbers in Prometheus's format, and its media type; in the event loop."""
+        self._tasks.set(len(asyncio.all_tasks()))
         return (
             self._client.generate_latest(self._registry),
             "text/plain; version=0.0.4; charset=utf-8",
