@@ -104,6 +104,7 @@ class Index:
         self,
         *paths: str | Path,
         prune: bool = False,
+        engine: str = "local",
         workers: int = 1,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
@@ -114,7 +115,8 @@ class Index:
         Args:
             paths: Files and folders.
             prune: Remove what is gone from the folders.
-            workers: Processes that parse files.
+            engine: Where files are parsed and encoded: `local`, or `ray`, on a cluster.
+            workers: Processes that parse files; on Ray, workers that parse and encode.
             include: Only files that match one of these patterns.
             exclude: No files that match one of these.
             on_progress: Called as the work goes on.
@@ -124,6 +126,8 @@ class Index:
 
         Raises:
             StoreError: If the index cannot be written or another process writes to it.
+            ConfigError: If the cluster cannot be reached, or has no place for a worker.
+            ModelError: If its workers cannot start.
         """
         from canopy_rag.indexing import IndexOptions
 
@@ -136,6 +140,7 @@ class Index:
             options=IndexOptions(
                 include=tuple(include), exclude=tuple(exclude), workers=workers, prune=prune
             ),
+            engine=engine,
             on_progress=on_progress,
         )
 
@@ -159,17 +164,6 @@ class Index:
             DataError: If the query is empty.
             StoreError: If the index cannot be read.
         """
-        selection = with_budget(selection or self._config.select)
-        meter = factory.build_meter(self._encoder)
-        shown = []
-        for query, (found, node_query) in zip(
-            queries, self._retrieved(queries, k, modalities), strict=True
-        ):
-            explained = explain(found, node_query, selection.over("set"))
-            evidence = add_round(Evidence(meter=meter), explained, query, selection)
-            shown.append(fitted(evidence, selection))
-        return shown
-
         return self.search_many([query], k=k, modalities=modalities, selection=selection)[0]
 
     def search_many(
@@ -194,6 +188,17 @@ class Index:
             DataError: If a query is empty.
             StoreError: If the index cannot be read.
         """
+        selection = with_budget(selection or self._config.select)
+        meter = factory.build_meter(self._encoder)
+        shown = []
+        for query, (found, node_query) in zip(
+            queries, self._retrieved(queries, k, modalities), strict=True
+        ):
+            explained = explain(found, node_query, selection.over("set"))
+            evidence = add_round(Evidence(meter=meter), explained, query, selection)
+            shown.append(fitted(evidence, selection))
+        return shown
+
     def explain(
         self,
         query: str,
@@ -259,15 +264,15 @@ class Index:
         modalities: Sequence[Modality] | None,
         method: Select,
     ) -> list[Explained]:
-        depth = self._config.retrieval.k if k is None else k
-        if depth < 1:
-            raise ConfigError(f"k must be at least 1, got {depth}")
-        if not all(query.strip() for query in queries):
-            raise DataError("the query is empty; say what to look for")
         found, node_query = self._retrieved([query], k, modalities)[0]
         return explain(found, node_query, method)
 
     def _retrieved(
         self, queries: Sequence[str], k: int | None, modalities: Sequence[Modality] | None
     ) -> list[Retrieved]:
+        depth = self._config.retrieval.k if k is None else k
+        if depth < 1:
+            raise ConfigError(f"k must be at least 1, got {depth}")
+        if not all(query.strip() for query in queries):
+            raise DataError("the query is empty; say what to look for")
         return self._retriever.retrieve_many(queries, depth, modalities)

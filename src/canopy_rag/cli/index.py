@@ -28,10 +28,21 @@ def index(
     encoder: Encoder = None,
     vectors: Vectors = None,
     engine: Annotated[
-        str, typer.Option("--engine", metavar="local|ray", help="Where the work runs.")
+        str,
+        typer.Option(
+            "--engine",
+            metavar="local|ray",
+            help="Where files are parsed and encoded: here, or on a Ray cluster.",
+        ),
     ] = "local",
     workers: Annotated[
-        int, typer.Option("--workers", min=1, metavar="N", help="Processes that read files.")
+        int,
+        typer.Option(
+            "--workers",
+            min=1,
+            metavar="N",
+            help="Processes that read files; on Ray, that encode them, too.",
+        ),
     ] = 1,
     prune: Annotated[
         bool, typer.Option("--prune", metavar=FLAG, help="Remove what is gone from the folders.")
@@ -70,9 +81,10 @@ def index(
     from canopy_rag.cli.progress import showing_progress
     from canopy_rag.cli.reporting import show_report
     from canopy_rag.core.errors import UnknownNameError
+    from canopy_rag.pipeline.factory import ENGINES
 
-    if engine != "local":
-        raise UnknownNameError("engine", engine, ["local"])
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
     output = Output(as_json=as_json, quiet=quiet)
     flags = {"index.path": index, "encoder.name": encoder, "index.vectors": vectors}
     config = settings(offline=offline, output=output, flags=flags)
@@ -81,6 +93,7 @@ def index(
         report = opened.add(
             *paths,
             prune=prune,
+            engine=engine,
             workers=workers,
             include=include or (),
             exclude=exclude or (),

@@ -255,6 +255,27 @@ class IndexConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RayConfig:
+    """Where `canopy index --engine ray` works, and what each of its workers takes."""
+
+    address: str | None = None
+    """Of a running cluster, such as `auto` on one of its machines; unset: `RAY_ADDRESS`, and
+    without it a cluster of this machine for the run, on loopback."""
+    worker_cpus: Annotated[float, Above(0)] = 1.0
+    """CPUs that Ray sets aside for a worker: for the encoder and its parsers. Ours."""
+    worker_gpus: Annotated[float, Least(0)] = 0.0
+    """GPUs of a worker; 0.5: two workers share one. Ours: the packaged encoder takes none."""
+    worker_parsers: Annotated[int, Least(1)] = 1
+    """Processes of a worker that read files, beside the one that encodes. Ours."""
+    start_s: Annotated[float, Above(0)] = 300.0
+    """Longest wait for a first worker, in seconds; a cluster that grows on demand takes its time.
+    Ours."""
+
+    def __post_init__(self) -> None:
+        check_section(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
     """How `canopy serve` answers over HTTP. Its key comes from the flag or the environment."""
 
@@ -339,6 +360,7 @@ class Config:
     llm: LLMConfig = LLMConfig()
     ingest: IngestConfig = IngestConfig()
     index: IndexConfig = IndexConfig()
+    ray: RayConfig = RayConfig()
     server: ServerConfig = ServerConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
     origins: Mapping[str, str] = field(default_factory=dict, hash=False)

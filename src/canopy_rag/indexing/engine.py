@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from canopy_rag.core.protocols import Encoder
 from canopy_rag.indexing.encoding import GROUP_NODES, Encoded, Encoding
@@ -11,6 +11,8 @@ from canopy_rag.indexing.parsing import InlineParser, PoolParser, Work
 from canopy_rag.indexing.processes import Limits
 from canopy_rag.indexing.sources import Parse
 from canopy_rag.indexing.writing import Task
+
+T = TypeVar("T")
 
 
 class Engine(Protocol):
@@ -29,12 +31,13 @@ MakeEngine = Callable[[int, Callable[[], bool]], Engine]
 """Makes an engine, given the number of files and whether the run is to end."""
 
 
-class LocalEngine:
+class LocalEngine(Generic[T]):
     """Parses in processes or in this one, and encodes in a thread of this one.
 
     Args:
         parse: Reads one file; must be picklable for processes.
         encoder: Makes the vectors.
+        checksum: Of a file, from what its `Work` is about.
         workers: Processes that parse.
         limits: What the parser of one file may take; None: with one worker, parse in this process.
         stopping: Whether the run is to end.
@@ -45,18 +48,19 @@ class LocalEngine:
         parse: Parse,
         encoder: Encoder,
         *,
+        checksum: Callable[[T], str],
         workers: int,
         limits: Limits | None,
-        stopping: Callable[[], bool],
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._encoding = Encoding[Task](encoder, lambda task: task.sha256)
-        self._parser: InlineParser[Task] | PoolParser[Task]
+        self._encoding = Encoding(encoder, checksum)
+        self._parser: InlineParser[T] | PoolParser[T]
         if limits is None and workers < 2:
             self._parser = InlineParser(parse, GROUP_NODES)
         else:
             self._parser = PoolParser(parse, GROUP_NODES, workers, limits=limits, stopping=stopping)
 
-    def encoded(self, work: Iterable[Work[Task]]) -> Iterator[tuple[Work[Task], Encoded]]:
+    def encoded(self, work: Iterable[Work[T]]) -> Iterator[tuple[Work[T], Encoded]]:
         """Yield each file with what became of it, in order."""
         return self._encoding.encoded(self._parser.parsed(work))
 

@@ -211,6 +211,8 @@ class _Run:
             if self.interrupt.asked:
                 break
         self.writer.flush()
+        if self.n_done != total and not self.interrupt.asked:
+            raise RuntimeError(f"the engine gave {self.n_done} of {total} files back")
 
     def _work(self, files: Sequence[tuple[SourceFile, str, Record | None]]) -> Iterator[Work[Task]]:
         """Yield the files whose content has changed."""
@@ -281,9 +283,15 @@ def _local_engine(
     options: IndexOptions,
     n_files: int,
     stopping: Callable[[], bool],
-) -> LocalEngine:
-    workers = min(options.workers, n_files)
-    return LocalEngine(parse, encoder, workers=workers, limits=options.limits, stopping=stopping)
+) -> LocalEngine[Task]:
+    return LocalEngine(
+        parse,
+        encoder,
+        checksum=lambda task: task.sha256,
+        workers=min(options.workers, n_files),
+        limits=options.limits,
+        stopping=stopping,
+    )
 
 
 def _remove(uris: Sequence[str], store: StoreWriter, manifest: Manifest) -> int:

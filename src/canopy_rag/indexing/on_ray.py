@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,12 +22,13 @@ from canopy_rag.core.protocols import Entry
 from canopy_rag.indexing.encoding import Encoded, UnreadableError
 from canopy_rag.indexing.parsing import Work
 from canopy_rag.indexing.ray_worker import Part, RayWorker, Recipe
-from canopy_rag.indexing.writing import Task
+from canopy_rag.indexing.writing import StoppedError, Task
 
 BATCH_BYTES = 256 * 1024
 """Bytes of source files that go to a worker together, if there are several."""
 BATCH_FILES = 64
 """Most files that go together."""
+_ROUNDS = 4  # batches for each worker at least, so that they end together
 _AT_A_WORKER = 2  # batches: the next one is there when the first is done
 _PARTS_AHEAD = 8  # parts of a batch that wait in the memory of the cluster
 _TRIES = 3
@@ -113,6 +115,7 @@ class RayEngine:
         """Batches that lost their worker."""
         self._received: deque[_Batch] = deque()
         """Batches of which something came back that is not handed on yet."""
+        self._most_files = min(BATCH_FILES, -(-n_files // (_ROUNDS * settings.workers)))
         self._n_false_starts = 0
         for _ in range(min(settings.workers, n_files)):
             self._seats.append(_Seat(*self._new_actor()))
@@ -124,7 +127,7 @@ class RayEngine:
             ConfigError: If the cluster has no place for a worker.
             ModelError: If workers cannot start.
         """
-        batches = _batches(work)
+        batches = _batches(work, self._most_files)
         while True:
             self._look_for_started()
             self._hand_out(batches)
@@ -153,13 +156,18 @@ class RayEngine:
 
     def _look_for_started(self) -> None:
         """Take note of workers that are ready; if none is, wait for one."""
+        deadline = time.monotonic() + self._settings.start_s
+        self._take_started(0)
+        while all(seat.starting is not None for seat in self._seats) and not self._stopping():
+            if time.monotonic() > deadline:
+                raise ConfigError(self._no_place())
+            self._take_started(_LOOK_S)
+
+    def _take_started(self, timeout_s: float) -> None:
         starting = {seat.starting: seat for seat in self._seats if seat.starting is not None}
         if not starting:
             return
-        timeout = self._settings.start_s if len(starting) == len(self._seats) else 0
-        ready, _ = self._ray.wait(list(starting), timeout=timeout)
-        if timeout and not ready:
-            raise ConfigError(self._no_place())
+        ready, _ = self._ray.wait(list(starting), timeout=timeout_s)
         for ref in ready:
             seat = starting[ref]
             try:
@@ -262,6 +270,8 @@ class RayEngine:
             if part.last:
                 return
             while not batch.received:
+                if self._stopping():
+                    raise StoppedError
                 self._look_for_started()
                 self._hand_out(iter(()))
                 for seat in self._seats:
@@ -308,9 +318,8 @@ def _connected(settings: RaySettings) -> tuple[Any, bool]:
             "include_dashboard": False,
         }
     # Ray reports lost workers on the standard output, where a caller wants JSON.
-    require(
-        "ray._private.worker", extra="ray", feature="Indexing on Ray"
-    )._worker_logs_enabled = False
+    worker: Any = ray._private.worker
+    worker._worker_logs_enabled = False
     try:
         ray.init(log_to_driver=False, logging_level="ERROR", **options)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -320,14 +329,14 @@ def _connected(settings: RaySettings) -> tuple[Any, bool]:
     return ray, True
 
 
-def _batches(work: Iterable[Work[Task]]) -> Iterator[_Batch]:
+def _batches(work: Iterable[Work[Task]], most_files: int) -> Iterator[_Batch]:
     """Yield files together that are small enough."""
     files: list[Work[Task]] = []
     n_bytes = 0
     for each in work:
         files.append(each)
         n_bytes += each.about.state.size
-        if n_bytes >= BATCH_BYTES or len(files) >= BATCH_FILES:
+        if n_bytes >= BATCH_BYTES or len(files) >= most_files:
             yield _Batch(files)
             files, n_bytes = [], 0
     if files:

@@ -9,14 +9,10 @@ from dataclasses import dataclass, field
 
 from canopy_rag.core.errors import CanopyError
 from canopy_rag.core.protocols import Encoder, Entry, Fingerprint
-from canopy_rag.indexing.encoding import (
-    BATCH_NODES,
-    GROUP_NODES,
-    Encoded,
-    Encoding,
-    UnreadableError,
-)
-from canopy_rag.indexing.parsing import InlineParser, PoolParser, Work
+from canopy_rag.indexing.encoding import BATCH_NODES, Encoded, UnreadableError
+from canopy_rag.indexing.engine import LocalEngine
+from canopy_rag.indexing.parsing import Work
+from canopy_rag.indexing.processes import Limits
 from canopy_rag.indexing.sources import Parse
 
 
@@ -29,7 +25,9 @@ class Recipe:
     fingerprint: Fingerprint
     """Of the index."""
     parsers: int = 1
-    """Processes that parse; 1: parse in the process that encodes."""
+    """Processes that parse, for each worker."""
+    limits: Limits | None = None
+    """What the parser of one file may take; None: one parser is the process that encodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,24 +55,28 @@ class RayWorker:
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self._encoder: Encoder | None = None
-        self._parser: InlineParser[str] | PoolParser[str] = InlineParser(recipe.parse, GROUP_NODES)
+        self._engine: LocalEngine[str] | None = None
 
     def start(self) -> str:
         """Load the encoder; return why this worker cannot be used, or nothing."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run to handle
         try:
-            self._encoder = self._recipe.make_encoder()
+            encoder = self._recipe.make_encoder()
         except (CanopyError, OSError) as error:
             return f"{platform.node()}: {error}"
-        if not self._encoder.fingerprint.agrees(self._recipe.fingerprint):
+        if not encoder.fingerprint.agrees(self._recipe.fingerprint):
             return (
-                f"{platform.node()}: its encoder has the fingerprint {self._encoder.fingerprint}, "
+                f"{platform.node()}: its encoder has the fingerprint {encoder.fingerprint}, "
                 f"the index {self._recipe.fingerprint}; install the same version of canopy-rag, "
                 "and the same weights, on every node"
             )
-        if self._recipe.parsers > 1:
-            self._parser = PoolParser(self._recipe.parse, GROUP_NODES, self._recipe.parsers)
+        self._engine = LocalEngine(
+            self._recipe.parse,
+            encoder,
+            checksum=str,
+            workers=self._recipe.parsers,
+            limits=self._recipe.limits,
+        )
         return ""
 
     def work(self, files: Sequence[Work[str]], skip: int) -> Iterator[list[Part]]:
@@ -84,30 +86,22 @@ class RayWorker:
             files: Each with its checksum.
             skip: Parts of the first file that were received before its worker was lost.
         """
-        if self._encoder is None:
+        if self._engine is None:
             raise RuntimeError("a worker has to be started before it works")
-        encoding = Encoding[str](self._encoder, checksum=str)
         waiting: list[Part] = []
         n_nodes = 0
-        try:
-            for work, encoded in encoding.encoded(self._parser.parsed(files)):
-                for part in _parts(work, encoded):
-                    if skip:
-                        skip -= 1
-                        continue
-                    waiting.append(part)
-                    n_nodes += sum(len(entry.item.nodes) for entry in part.entries)
-                    if n_nodes >= BATCH_NODES:
-                        yield waiting
-                        waiting, n_nodes = [], 0
-            if waiting:
-                yield waiting
-        finally:
-            encoding.close()
-
-    def close(self) -> None:
-        """End the processes that parse."""
-        self._parser.close()
+        for work, encoded in self._engine.encoded(files):
+            for part in _parts(work, encoded):
+                if skip:
+                    skip -= 1
+                    continue
+                waiting.append(part)
+                n_nodes += sum(len(entry.item.nodes) for entry in part.entries)
+                if n_nodes >= BATCH_NODES:
+                    yield waiting
+                    waiting, n_nodes = [], 0
+        if waiting:
+            yield waiting
 
 
 def _parts(work: Work[str], encoded: Encoded) -> Iterator[Part]:

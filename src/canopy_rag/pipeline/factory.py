@@ -15,7 +15,7 @@ from canopy_rag.config import (
     encoder_api_key,
     llm_api_key,
 )
-from canopy_rag.core.errors import ConfigError, StoreError
+from canopy_rag.core.errors import ConfigError, StoreError, UnknownNameError
 from canopy_rag.core.evidence import Meter
 from canopy_rag.core.protocols import (
     LLM,
@@ -42,9 +42,12 @@ from canopy_rag.pipeline.retrieve import Retriever
 from canopy_rag.pipeline.route import ModalityRouter
 
 if TYPE_CHECKING:
-    from canopy_rag.indexing import IndexOptions, IndexReport, Progress
+    from canopy_rag.indexing import IndexOptions, IndexReport, Progress, Roots
     from canopy_rag.store import LanceStore
     from canopy_rag.store.location import Location
+
+ENGINES = ("local", "ray")
+"""Where files can be parsed and encoded."""
 
 
 def build_encoder(
@@ -243,20 +246,32 @@ def index_files(
     paths: Sequence[Path],
     *,
     options: IndexOptions,
+    engine: str = "local",
     on_progress: Progress | None,
 ) -> IndexReport:
     """Bring an index up to date with files and folders; see `Index.add`."""
+    if engine not in ENGINES:
+        raise UnknownNameError("engine", engine, ENGINES)
     from canopy_rag.indexing import Limits, SourceReader, settings_key
     from canopy_rag.indexing import index_files as run
     from canopy_rag.ingest import registry
 
+    parse = FileParser(config.ingest, encoder.languages == frozenset({"en"}))
     reader = SourceReader(
-        parse=FileParser(config.ingest, encoder.languages == frozenset({"en"})),
+        parse=parse,
         supports=registry.is_supported,
         companions=registry.sidecars,
         is_companion=registry.is_sidecar,
     )
     limits = Limits(seconds=config.index.file_timeout_s, memory_mb=config.index.file_memory_mb)
+    options = replace(options, limits=limits if config.index.isolate else None)
+    if engine == "ray":
+        from canopy_rag.pipeline.on_ray import engine_on_ray
+
+        made = engine_on_ray(
+            config, folder, parse, store.fingerprint, store.adapter, options=options
+        )
+        options = replace(options, engine=made)
     return run(
         paths,
         folder=folder,
@@ -264,7 +279,7 @@ def index_files(
         encoder=encoder,
         reader=reader,
         settings=settings_key(build_options(config.ingest), encoder.fingerprint),
-        options=replace(options, limits=limits if config.index.isolate else None),
+        options=options,
         on_progress=on_progress,
     )
 
@@ -311,13 +326,15 @@ def media_place(folder: Path) -> MediaPlace:
     from canopy_rag.indexing import Roots
 
     def place(media: str) -> tuple[str, Path | None]:
-        if media.startswith("data:"):
-            return media, None
-        roots = Roots(folder)
-        path = roots.path(media)
-        return (media, None) if path is None else (str(path), roots.root_of(path))
+        return (media, None) if media.startswith("data:") else media_in(Roots(folder), media)
 
     return place
+
+
+def media_in(roots: Roots, media: str) -> tuple[str, Path | None]:
+    """Return where a picture or video lies, and the indexed folder that it must lie in."""
+    path = None if media.startswith("data:") else roots.path(media)
+    return (media, None) if path is None else (str(path), roots.root_of(path))
 
 
 def build_meter(encoder: Encoder, count: TokenCounter | None = None) -> Meter:
