@@ -246,6 +246,7 @@ def bucket_kills(server: S3Server, docs: Path, contents: str, n: int, seed: int)
         with child(place, docs) as process:
             while len(server.requests) < at and process.poll() is None:
                 time.sleep(0.001)
+            counts["runs"] += 1
             counts["killed"] += process.poll() is None
             process.kill()
             process.communicate()
