@@ -279,3 +279,31 @@ def test_the_papers_file_names_methods_that_exist() -> None:
 def test_the_sample_file_names_methods_that_exist() -> None:
     found = config.load({}, {}, ROOT / "configs" / "cpu-sample.toml")
     assert [name for name in found.evaluate.methods.split() if not registry.parse(name)] == []
+
+
+def test_storage_options_are_names_and_values() -> None:
+    text = "aws_region=eu-west-1, AWS_ENDPOINT=https://h:9000/a=b,"
+    found = config.load({"index.storage_options": text}, {}).index
+    assert found.options() == {"aws_region": "eu-west-1", "aws_endpoint": "https://h:9000/a=b"}
+    assert config.load({}, {}).index.options() == {}
+
+
+@pytest.mark.parametrize("text", ["aws_region", "=x", "aws_region=", "a b"])
+def test_a_storage_option_without_name_or_value_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="must be name=value with commas between"):
+        config.load({"index.storage_options": text}, {})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["aws_secret_access_key", "AWS_ACCESS_KEY_ID", "aws_session_token", "account_key", "sas_token"],
+)
+def test_a_key_among_storage_options_is_refused_and_not_shown(name: str) -> None:
+    with pytest.raises(ConfigError, match="from the environment only") as caught:
+        config.load({"index.storage_options": f"aws_region=x,{name}=hunter2"}, {})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_password_in_a_storage_option_is_masked() -> None:
+    found = config.load({"index.storage_options": "aws_endpoint=https://me:hunter2@h:9000"}, {})
+    assert "hunter2" not in str(found.rows())
