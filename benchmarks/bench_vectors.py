@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from vectors import CACHE, encoded
 
 from canopy_rag.core import codec, vectors
-from canopy_rag.core.coding import dense, stored
+from canopy_rag.core.coding import Precision, dense, stored
 from canopy_rag.core.protocols import Encoder, Entry
 from canopy_rag.core.types import Item, TablePayload, TextPayload
 from canopy_rag.core.vectors import ItemVectors, QueryVectors
@@ -45,7 +45,7 @@ K = 10
 PARTS: tuple[Part, ...] = ("validation", "test")
 SCOPES = {"all": quality.BENCHMARKS, "tables": ("ottqa", "tatqa")}
 Floats = NDArray[np.float32]
-PRECISIONS = ("float16", "int8", "int4")
+PRECISIONS: tuple[Precision, ...] = ("float16", "int8", "int4")
 
 
 @dataclass(frozen=True, kw_only=True)
