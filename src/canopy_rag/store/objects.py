@@ -187,6 +187,11 @@ class Objects:
                 f"there is no bucket {self._bucket!r}; make it, or check its name, aws_region and "
                 f"aws_endpoint{said}"
             )
+        if "edirect" in message:
+            return (
+                f"the bucket {self._bucket!r} is in another region; set AWS_REGION, or aws_region in "
+                f"index.storage_options{said}"
+            )
         if _NO_KEYS.search(message):
             return (
                 "no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "

@@ -308,6 +308,27 @@ def test_a_bucket_that_is_not_there_is_named(s3: S3Server) -> None:
             act()
 
 
+def test_a_bucket_of_another_region_is_named(s3: S3Server, address: str) -> None:
+    s3.fails_with = 301
+    with pytest.raises(StoreError, match="in another region; set AWS_REGION"):
+        LanceStore.open(address, storage_options=s3.options)
+
+
+@pytest.mark.parametrize(
+    ("address", "options"),
+    [
+        ("gs://bucket/x", {"google_skip_signature": "true"}),
+        ("az://container/x", {"azure_storage_account_name": "a", "azure_skip_signature": "true"}),
+    ],
+)
+def test_the_other_clouds_take_the_same_options(address: str, options: dict[str, str]) -> None:
+    found = locate(address, options)
+    assert str(found) == address
+    assert found.tables == f"{address}/tables"
+    assert found.storage_options is not None
+    assert options.items() <= found.storage_options.items()
+
+
 def test_a_storage_that_does_not_answer_is_given_up_soon(
     s3: S3Server, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
