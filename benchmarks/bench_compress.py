@@ -16,7 +16,7 @@ import importlib.util
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from vectors import encoded
 from canopy_rag.api import Compressor
 from canopy_rag.api.budgets import fitted, with_budget
 from canopy_rag.config import SelectConfig
+from canopy_rag.core.coding import Precision
+from canopy_rag.core.coding import stored as as_stored
 from canopy_rag.core.evidence import Evidence, Meter
 from canopy_rag.core.node_text import leaf_texts, node_text
 from canopy_rag.core.protocols import Encoder, Found
@@ -45,6 +47,8 @@ from canopy_rag.pipeline.compressor import Explained, add_round, explain
 Embed = Callable[[Sequence[str]], Any]
 """Texts to unit vectors."""
 K = 10
+PRECISION: Precision = "int4"
+"""Of the stored vectors of nodes: what an index has unless told otherwise."""
 SELECTION = with_budget(SelectConfig())
 LIMIT_SPEEDUP = 50.0
 """From stored vectors this many times as fast as either framework."""
@@ -205,7 +209,10 @@ def cases(encoder: MiniLM, items: Sequence[Item], questions: Sequence[str]) -> l
     made = []
     for question in questions:
         vectors = encoder.encode_queries([question])
-        found = store.search(vectors.retrieval[0], K)
+        found = [
+            replace(each, nodes=replace(each.nodes, rows=as_stored(each.nodes.rows, PRECISION)))
+            for each in store.search(vectors.retrieval[0], K)
+        ]
         sentences = [[text for text in leaf_texts(each.item) if text.strip()] for each in found]
         made.append(Case(query=question, vectors=vectors, found=found, sentences=sentences))
     return made
@@ -283,6 +290,10 @@ def main() -> None:
     made.add_argument("--queries", type=int, default=60)
     made.add_argument("--threads", type=int, default=1, help="of one forward pass, everywhere")
     arguments = made.parse_args()
+    for package in ("langchain_classic", "langchain_community", "llama_index"):
+        if importlib.util.find_spec(package) is None:
+            print(f"skipped: needs {package}, of the extra `peers`; its result stays as it is")
+            return
     data = require(arguments.data, "nq")
     loaded = documents.natural_questions(data)
     wanted = set(standard_split(loaded).test)

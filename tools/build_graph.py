@@ -9,7 +9,9 @@ Usage: python tools/build_graph.py [--check]
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from canopy_rag.encoders.checkpoint import (
     POSITIONS,
     graph_shapes,
 )
+from canopy_rag.encoders.runtime import WEIGHTS_FILE
 
 TARGET = (
     Path(__file__).parent.parent / "src" / "canopy_rag" / "encoders" / "weights"
@@ -87,9 +90,7 @@ def build() -> onnx.ModelProto:
     words = helper.make_tensor_value_info("words", TensorProto.FLOAT, ["batch", "length", DIM])
     mask = helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["batch", "length"])
     states = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "length", DIM])
-    initializers = graph.constants + [
-        _external(name, shape) for name, shape in graph_shapes().items()
-    ]
+    initializers = graph.constants + list(_externals())
     body = helper.make_graph(graph.nodes, "minilm", [words, mask], [states], initializers)
     model = helper.make_model(
         body, producer_name="canopy-rag", opset_imports=[helper.make_opsetid("", 20)]
@@ -125,17 +126,25 @@ def _layer(graph: Graph, state: str, layer: int) -> str:
     return graph.norm(summed, f"{prefix}.output.LayerNorm", f"{tag}.norm")
 
 
-def _external(name: str, shape: tuple[int, ...]) -> onnx.TensorProto:
-    """Declare an initializer that is handed over in memory when the model is loaded."""
-    tensor = onnx.TensorProto()
-    tensor.name = name
-    tensor.data_type = TensorProto.FLOAT
-    tensor.dims.extend(shape)
-    tensor.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", "in-memory"), ("length", str(4 * int(np.prod(shape))))):
-        entry = tensor.external_data.add()
-        entry.key, entry.value = key, value
-    return tensor
+def _externals() -> Iterator[onnx.TensorProto]:
+    """Declare the initializers that are handed over when the model is loaded.
+
+    In memory by name, or as a file beside the model in which they lie one after the other.
+    """
+    offset = 0
+    for name, shape in graph_shapes().items():
+        tensor = onnx.TensorProto()
+        tensor.name = name
+        tensor.data_type = TensorProto.FLOAT
+        tensor.dims.extend(shape)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        length = 4 * math.prod(shape)
+        places = {"location": WEIGHTS_FILE, "offset": str(offset), "length": str(length)}
+        for key, value in places.items():
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, value
+        offset += length
+        yield tensor
 
 
 def main() -> int:

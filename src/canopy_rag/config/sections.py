@@ -104,6 +104,10 @@ class EncoderConfig:
     """Most forward passes of `minilm` side by side, on one thread each; a query takes one. Unset:
     as many as there are cores. Ours: threads that share out one pass gained nothing on a busy
     machine, passes side by side a third (docs/speed.md)."""
+    backend: Literal["onnxruntime", "openvino"] = "onnxruntime"
+    """What runs `minilm`. `openvino` (extra `openvino`) computes in bfloat16 where the CPU has it:
+    faster, and nearly always the same decisions (docs/speed.md). An index made with one can be
+    searched with the other."""
     weights: str | None = None
     """Folder with the model's files; unset: those the package carries."""
     instruction: str | None = None

@@ -32,6 +32,7 @@ from canopy_rag.encoders.adapters import Adapter, Lexicon, check_base, load_lexi
 from canopy_rag.encoders.checkpoint import DIM, Weights, linear_names
 from canopy_rag.encoders.locate import EmbeddedModel, FolderModel
 from canopy_rag.encoders.model import ModelFiles, TokenModel
+from canopy_rag.encoders.runtime import Backend
 from canopy_rag.encoders.windows import Ids, Run, Sums, Window, cut
 
 WINDOW = 256
@@ -60,6 +61,7 @@ class MiniLM:
         weights: Folder with model.safetensors and tokenizer.json of the same architecture; None:
             the weights that come with canopy.
         threads: Most forward passes side by side; a query takes one. None: one for each core.
+        backend: What runs them; `openvino` computes in bfloat16 where the CPU has it.
         adapter: Of kind `lora`; unless it `retrieves`, every pass is made twice.
 
     Raises:
@@ -73,6 +75,7 @@ class MiniLM:
         mode: Literal["late", "node"] = "late",
         weights: Path | None = None,
         threads: int | None = None,
+        backend: Backend = "onnxruntime",
         adapter: Adapter | None = None,
     ) -> None:
         if mode not in ("late", "node"):
@@ -81,12 +84,13 @@ class MiniLM:
             raise ConfigError(f"encoder threads must be at least 1, got {threads}")
         self._mode: Literal["late", "node"] = mode
         self._files = EmbeddedModel() if weights is None else FolderModel(Path(weights))
-        self._retrieval = self._nodes = TokenModel(self._files, threads)
+        self._retrieval = self._nodes = TokenModel(self._files, threads, backend)
         self._adapter = None
         if adapter is not None:
             check_base(adapter, self.fingerprint)
             self._adapter = adapter
-            self._nodes = TokenModel(_Tuned(self._retrieval, self._files, adapter), threads)
+            tuned = _Tuned(self._retrieval, self._files, adapter)
+            self._nodes = TokenModel(tuned, threads, backend)
             if adapter.retrieves:
                 self._retrieval = self._nodes
 

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from canopy_rag._optional import require
 from canopy_rag.core.errors import ConfigError
 from canopy_rag.encoders.checkpoint import Weights
-from canopy_rag.encoders.locate import GRAPH
+from canopy_rag.encoders.runtime import FEATURE, Backend, Network, network
 from canopy_rag.encoders.windows import Ids, batches
 
-FEATURE = "the embedded encoder"
 BATCH_TOKENS = 1024
 """Most tokens of one forward pass, padding included; with four times as many, one thread is a fifth
 slower and takes 130 MB more."""
@@ -48,19 +47,20 @@ class TokenModel:
     Args:
         files: Where they are.
         threads: Most forward passes side by side; None: one for each core of this process.
+        backend: What runs them.
     """
 
-    def __init__(self, files: ModelFiles, threads: int | None) -> None:
+    def __init__(
+        self, files: ModelFiles, threads: int | None, backend: Backend = "onnxruntime"
+    ) -> None:
         self._files = files
+        self._backend = backend
         self._threads = threads or _n_cores()
         self._lock = threading.RLock()
         self._tokenizer: Any = None
-        self._session: Any = None
+        self._network: Network | None = None
         self._passes: ThreadPoolExecutor | None = None
         self._weights: Weights | None = None
-        self._values: list[
-            Any
-        ] = []  # onnxruntime may read the weights as long as the session lives
 
     def ids(self, text: str, limit: int | None = None) -> list[int]:
         """Return token ids without `[CLS]` and `[SEP]`, at most the first `limit`."""
@@ -104,17 +104,14 @@ class TokenModel:
                 states.cancel()
 
     def _forward(self, sequences: Sequence[Ids], positions: Sequence[int]) -> NDArray[np.float32]:
-        session, weights = self._loaded_network()
+        run, weights = self._loaded_network()
         length = len(sequences[positions[0]])
         ids = np.zeros((len(positions), length), np.int64)
         mask = np.zeros((len(positions), length), np.float32)
         for row, position in enumerate(positions):
             ids[row, : len(sequences[position])] = sequences[position]
             mask[row, : len(sequences[position])] = 1
-        states: NDArray[np.float32] = session.run(
-            None, {"words": weights.embed(ids), "mask": mask}
-        )[0]
-        return states
+        return run(weights.embed(ids), mask)
 
     def _side_by_side(self) -> ThreadPoolExecutor:
         with self._lock:
@@ -159,23 +156,13 @@ class TokenModel:
                 self._tokenizer = tokenizer
             return self._tokenizer
 
-    def _loaded_network(self) -> tuple[Any, Weights]:
+    def _loaded_network(self) -> tuple[Network, Weights]:
         with self._lock:
-            if self._session is None or self._weights is None:
-                ort = require("onnxruntime", extra="local", feature=FEATURE)
+            if self._network is None or self._weights is None:
                 weights = self._files.weights()
-                options = ort.SessionOptions()
-                options.intra_op_num_threads = 1
-                options.inter_op_num_threads = 1
-                options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-                options.enable_mem_pattern = False  # shapes differ from batch to batch
-                values = [ort.OrtValue.ortvalue_from_numpy(w) for w in weights.graph.values()]
-                options.add_external_initializers(list(weights.graph), values)
-                self._session = ort.InferenceSession(
-                    GRAPH.read_bytes(), options, providers=["CPUExecutionProvider"]
-                )
-                self._weights, self._values = weights, values
-            return self._session, self._weights
+                self._network = network(weights, self._backend, self._threads)
+                self._weights = weights
+            return self._network, self._weights
 
 
 def _n_cores() -> int:

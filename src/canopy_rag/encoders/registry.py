@@ -79,6 +79,8 @@ def from_config(
             f"encoder {config.name!r} has limits of its own for pictures and frames; unset "
             f"{', '.join(f'encoder.{name}' for name in budgets)}, for qwen3-vl alone"
         )
+    if config.backend != "onnxruntime" and named.scheme != "minilm":
+        raise ConfigError(f"encoder.backend is for minilm, not for {config.name!r}; unset it")
     lora = adapter if adapter is not None and adapter.kind == "lora" else None
     built: Encoder
     if named.scheme == "minilm":
@@ -118,7 +120,13 @@ def _minilm(
     # A map may stand on the encoder as it is used by default, whose revision names an adapter.
     if adapter is None or (lora is None and "+" in adapter.base_revision):
         lora = _of_package(named, config, mode)
-    return MiniLM(mode=mode or "late", weights=weights, threads=config.threads, adapter=lora)
+    return MiniLM(
+        mode=mode or "late",
+        weights=weights,
+        threads=config.threads,
+        backend=config.backend,
+        adapter=lora,
+    )
 
 
 def _of_package(
