@@ -32,7 +32,7 @@ _FIRST_TO_GO = "900"
 def main() -> None:
     """Serve until standard input ends."""
     replies = os.fdopen(os.dup(1), "wb", buffering=_BUFFER_BYTES)
-    os.dup2(2, 1)  # what a library prints must not get between the replies
+    os.dup2(2, 1)  # what is printed must not get between the replies
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends this one
     jobs: queue.Queue[bytes] = queue.Queue()
     hello = json.loads(sys.stdin.buffer.readline())
@@ -42,10 +42,19 @@ def main() -> None:
     sender = _Sender(replies)
     sender.send("ready")
     sender.flush()
+    _silence()
     while True:
         path, uri = json.loads(jobs.get())
         _serve(parse, Path(path), uri, sender)
         sender.flush()
+
+
+def _silence() -> None:
+    """Let what libraries write of damaged files go nowhere: that a file failed, the run tells."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
 
 
 def _receive(jobs: queue.Queue[bytes]) -> None:

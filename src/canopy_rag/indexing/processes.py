@@ -42,7 +42,7 @@ _LONGEST_LINE = 256 * MEGABYTE
 """No item is as long; one that is would be held in memory several times over."""
 LOOK_S = 0.1
 """Between two looks at the time and memory of processes."""
-_START_S = 60.0
+_START_S = 300.0
 _END_S = 5.0
 _BESIDE = 8_000 * MEGABYTE
 """Address space is reserved for threads and caches that are never filled."""
@@ -158,6 +158,7 @@ class Worker:
         self._since: float | None = None
         self._allowed_s = 0.0
         self._ended_for: str | None = None
+        self._was_slow = False
         self._thread = threading.Thread(target=self._work, name="canopy-parsing", daemon=True)
         self._thread.start()
 
@@ -172,6 +173,7 @@ class Worker:
                     f"its parser was ended after {allowed_s:.0f} s without a result; if the file "
                     "is sound, raise index.file_timeout_s"
                 )
+                self._was_slow = True
             elif _memory_of(process.pid) > self._limits.memory_mb * MEGABYTE:
                 self._ended_for = (
                     f"its parser was ended when it held more than {self._limits.memory_mb} MB; "
@@ -201,7 +203,8 @@ class Worker:
     def _read(self, reading: Reading) -> None:
         had_others = self._process is not None and self._process.poll() is None
         lost = self._try(reading)
-        if lost is not None and had_others and reading.is_untouched and not reading.is_dropped:
+        is_doubtful = had_others and reading.is_untouched and not self._was_slow
+        if lost is not None and is_doubtful and not reading.is_dropped:
             lost = self._try(reading)
         if lost is not None:
             reading.fail(IngestError(reading.uri, lost))
@@ -256,7 +259,7 @@ class Worker:
             stdout=subprocess.PIPE,
         )
         with self._lock:
-            self._process, self._ended_for = process, None
+            self._process, self._ended_for, self._was_slow = process, None, False
         self._wait(_START_S)
         if (
             not _written(_pipe(process.stdin), hello)

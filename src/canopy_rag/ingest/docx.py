@@ -26,10 +26,10 @@ from canopy_rag.ingest.docx_xml import (
 from canopy_rag.ingest.grid import MAX_CELL_CHARS, Cell, GridRow, joined_header, spread
 from canopy_rag.ingest.header import SAMPLE_ROWS, has_header
 from canopy_rag.ingest.options import IngestOptions
+from canopy_rag.ingest.packed import check_unpacked
 from canopy_rag.ingest.sidecar import readable_name
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_MAX_UNPACKED = 1_000_000_000
 _NO_TITLES = frozenset({"", "word document", "untitled", "document", "document1"})
 
 
@@ -61,10 +61,7 @@ def _opened(path: Path, uri: str) -> Any:
     if read_bytes(path, uri).startswith(_OLE):
         raise IngestError(uri, "is encrypted, or an old .doc: save it as .docx without a password")
     try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-        if unpacked > _MAX_UNPACKED:
-            raise IngestError(uri, f"would unpack to {unpacked // 10**6} MB: refused")
+        check_unpacked(path, uri)
         return library.Document(str(path))
     except IngestError:
         raise

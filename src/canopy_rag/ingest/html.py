@@ -19,9 +19,11 @@ from canopy_rag.ingest.html_table import read_table
 from canopy_rag.ingest.html_tree import (
     BLOCK_TAGS,
     HEADING_LEVELS,
+    MAX_DEPTH,
     TEXT,
     Walker,
     clean,
+    depth_of,
     main_part,
     replacement,
     visible_text,
@@ -57,7 +59,10 @@ def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
     data = read_bytes(path, uri)
     declared = _CHARSET.search(data, 0, _HEAD_BYTES)
     charset = (declared.group(1) or declared.group(2)).decode() if declared else None
-    tree = library.LexborHTMLParser(decode(data, uri, options, charset))
+    page = decode(data, uri, options, charset)
+    if depth_of(page) > MAX_DEPTH:
+        raise IngestError(uri, f"is nested more than {MAX_DEPTH:,} levels deep; save it anew")
+    tree = library.LexborHTMLParser(page)
     root = main_part(tree)
     assembler = Assembler(uri, _title(tree, root) or readable_name(Path(uri)), options)
     is_empty = True

@@ -38,6 +38,17 @@ _SECTIONS = frozenset({"article", "main", "section", "blockquote", "figure"})
 _CONTENT = "p, h1, h2, h3, table, article"
 _PICTURE_NAME = re.compile(r".*\.(?:png|jpe?g|gif|svg|webp|bmp|tiff?)", re.I)
 
+MAX_DEPTH = 10_000
+"""The time that an HTML parser takes grows with the square of the depth; browsers stop at 512."""
+_TAG = re.compile(r"<(/?)([a-z][a-z0-9-]*)", re.I)
+_NEVER_NESTED = _names(
+    "area base br col embed hr img input link meta param source track wbr p li dt dd option "
+    "optgroup tr td th thead tbody tfoot colgroup rb rt rtc rp html head body a b big code em font "
+    "i nobr s small strike strong tt u"
+)
+"""Elements without content, those whose end the next one implies, and those that the parser itself
+keeps from piling up."""
+
 _MAIN = ("#mw-content-text", "main", "[role=main]", "article", "#content")
 _MIN_MAIN_CHARS = 140
 
@@ -116,6 +127,16 @@ def _in_section(node: LexborNode) -> bool:
     while parent is not None and parent.tag not in _SECTIONS:
         parent = parent.parent
     return parent is not None
+
+
+def depth_of(page: str) -> int:
+    """Return about how deep a page's elements are nested, without parsing it."""
+    depth = deepest = 0
+    for mark in _TAG.finditer(page):
+        if mark[2].lower() not in _NEVER_NESTED:
+            depth = max(0, depth - 1) if mark[1] else depth + 1
+            deepest = max(deepest, depth)
+    return deepest
 
 
 def main_part(tree: LexborHTMLParser) -> LexborNode | None:

@@ -9,7 +9,9 @@ charts, are left out; error values are empty.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from canopy_rag.core.types import Item
 from canopy_rag.ingest.assemble import Assembler
 from canopy_rag.ingest.notes import note
 from canopy_rag.ingest.options import IngestOptions
+from canopy_rag.ingest.packed import check_unpacked
 from canopy_rag.ingest.sheets_percent import Percents, percent, percents_of
 from canopy_rag.ingest.sheets_regions import Area, cell_range, tables_of
 
@@ -41,6 +44,8 @@ def tables(path: Path, uri: str, options: IngestOptions, assembler: Assembler) -
                 "is protected by a password, or an old .xls under a new name: save a copy as .xlsx "
                 "without a password",
             )
+    with contextlib.suppress(zipfile.BadZipFile):  # what it is instead, calamine tells
+        check_unpacked(path, uri)
     try:
         workbook = calamine.CalamineWorkbook.from_path(path)
     except calamine.PasswordError as error:

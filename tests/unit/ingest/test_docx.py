@@ -254,7 +254,7 @@ def test_what_is_no_readable_document_is_refused_by_name(
 def test_a_file_that_would_fill_the_memory_is_refused(
     read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("canopy_rag.ingest.docx._MAX_UNPACKED", 3_000_000)
+    monkeypatch.setattr("canopy_rag.ingest.packed.MAX_UNPACKED", 3_000_000)
     with pytest.raises(IngestError, match="would unpack to 4 MB"):
         read(zipped({"word/document.xml": b" " * 4_000_000}))
 
