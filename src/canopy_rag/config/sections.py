@@ -173,6 +173,11 @@ class LLMConfig:
     """Further tries after a failure that may pass. Ours."""
     max_in_flight: Annotated[int, Least(1)] = 32
     """Requests at the same time. Paper: 32 (P17)."""
+    max_per_server: Annotated[int, Least(1)] | None = None
+    """Requests at the same time at each of several servers; unset: any number. Ours."""
+    max_waiting: Annotated[int, Least(0)] | None = None
+    """Requests that wait for their turn; more end with an error at once, which `canopy serve`
+    passes on as 503. Unset: any number; `server.max_answers` bounds them too. Ours."""
     vision: bool = False
     """Whether the model takes pictures. Ours: only you know."""
     tokenizer: str | None = None

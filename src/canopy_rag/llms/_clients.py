@@ -15,7 +15,8 @@ from urllib.parse import parse_qsl
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import ConfigError
-from canopy_rag.llms._errors import Response, broken, timed_out, unreachable
+from canopy_rag.llms._bounds import UnreadableError, bounded
+from canopy_rag.llms._errors import Response, broken, timed_out, unreachable, unreadable
 from canopy_rag.llms._replicas import Address, Replica
 
 CONNECT_S = 10.0
@@ -63,6 +64,7 @@ class Clients:
             # Servers on this machine are reached without a proxy.
             mounts=dict.fromkeys(_DIRECT),
             follow_redirects=False,
+            event_hooks={"response": [bounded(self._http)]},
         )
         self._of = {each: self._client(each.address) for each in replicas}
         _keep_texts_out_of_the_log()
@@ -126,10 +128,10 @@ class Clients:
         await self._pool.aclose()
 
     def _client(self, address: Address) -> Any:
-        headers: dict[str, Any] = {}
+        headers: dict[str, Any] = {"Accept-Encoding": "identity"}
         if not address.host.endswith("openai.com"):
             # The SDK takes them from the environment; they are nobody else's business.
-            headers = dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), self._sdk.Omit())
+            headers |= dict.fromkeys(("OpenAI-Organization", "OpenAI-Project"), self._sdk.Omit())
         try:
             return self._sdk.AsyncOpenAI(
                 # The SDK refuses to be without a key; each request leaves the header out instead.
@@ -172,8 +174,12 @@ class Clients:
             raise timed_out(url, self._timeout_s) from error
         except self._sdk.APIConnectionError as error:
             cause = error.__cause__ or error
+            if isinstance(cause, UnreadableError):
+                raise unreadable(url, cause) from error
             told = unreachable if isinstance(cause, self._http.ConnectError) else broken
             raise told(url, cause) from error
+        except UnreadableError as error:
+            raise unreadable(url, error) from error
         # The SDK names what breaks between request and reply; what breaks a stream it passes on.
         except self._breaks as error:
             raise broken(url, error) from error

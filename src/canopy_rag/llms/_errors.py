@@ -136,6 +136,11 @@ def broken(url: str, error: BaseException) -> AttemptError:
     )
 
 
+def unreadable(url: str, error: BaseException) -> AttemptError:
+    """Return the error of a reply that is not read to its end."""
+    return AttemptError(f"the reply of {url} is not read: {error}. Is it a chat server?")
+
+
 def _detail(error: BaseException) -> str:
     """Return the outermost words of an error and its causes; many have none."""
     cause: BaseException | None = error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 import time
@@ -104,6 +105,15 @@ class Replica:
         self.failing_since: float | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A request for which every server that it may go to is full."""
+
+    tried: Sequence[Replica]
+    loop: asyncio.AbstractEventLoop
+    given: asyncio.Future[Replica]
+
+
 class Replicas:
     """Chooses among servers, with a circuit breaker for each; safe to use from several threads.
 
@@ -112,16 +122,24 @@ class Replicas:
     it gets one request at a time until one succeeds. If no other server is left, it is asked all
     the same.
 
+    A server that is full is waited for, first come first served, rather than asking one that is
+    left out.
+
     Args:
         base_urls: At least one.
         clock: Seconds that only grow.
+        most_each: Most requests in flight at each server; None: any number.
 
     Raises:
         ConfigError: If there is none, or one cannot be read.
     """
 
     def __init__(
-        self, base_urls: Sequence[str], clock: Callable[[], float] = time.monotonic
+        self,
+        base_urls: Sequence[str],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        most_each: int | None = None,
     ) -> None:
         self.all = [Replica(base_url) for base_url in base_urls]
         if not self.all:
@@ -129,28 +147,71 @@ class Replicas:
         self._clock = clock
         self._lock = threading.Lock()
         self._turn = 0
+        self._most_each = most_each
+        self._waiting: list[_Waiting] = []
 
-    def take(self, tried: Sequence[Replica]) -> Replica:
+    async def take(self, tried: Sequence[Replica]) -> Replica:
         """Return the server to ask next and count the request in; `give_back` counts it out.
 
         Args:
             tried: Servers that this request has been at.
         """
         with self._lock:
-            now = self._clock()
-            best = min(
-                self.all,
-                key=lambda each: (
-                    tried.count(each),
-                    _is_out(each, now),
-                    each.in_flight,
-                    each.last_used,
-                ),
-            )
-            self._turn += 1
-            best.last_used = self._turn
-            best.in_flight += 1
-            return best
+            best = self._best(tried)
+            if not self._is_full(best):
+                return self._counted_in(best)
+            loop = asyncio.get_running_loop()
+            waiting = _Waiting(list(tried), loop, loop.create_future())
+            self._waiting.append(waiting)
+        try:
+            return await waiting.given
+        except asyncio.CancelledError:
+            with self._lock:
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)
+            if waiting.given.done() and not waiting.given.cancelled():
+                self.give_back(waiting.given.result(), failed=None)
+            raise
+
+    def _best(self, tried: Sequence[Replica]) -> Replica:
+        now = self._clock()
+        return min(
+            self.all,
+            key=lambda each: (
+                tried.count(each),
+                _is_out(each, now),
+                each.in_flight,
+                each.last_used,
+            ),
+        )
+
+    def _is_full(self, replica: Replica) -> bool:
+        return self._most_each is not None and replica.in_flight >= self._most_each
+
+    def _counted_in(self, replica: Replica) -> Replica:
+        self._turn += 1
+        replica.last_used = self._turn
+        replica.in_flight += 1
+        return replica
+
+    def _let_in(self) -> None:
+        """Give those who wait what they wait for, as far as it is there."""
+        for each in list(self._waiting):
+            best = self._best(each.tried)
+            if self._is_full(best):
+                continue
+            self._waiting.remove(each)
+            try:
+                each.loop.call_soon_threadsafe(self._hand, each.given, best)
+            except RuntimeError:  # its loop was closed while it waited
+                continue
+            self._counted_in(best)
+
+    def _hand(self, given: asyncio.Future[Replica], replica: Replica) -> None:
+        if given.cancelled():
+            self.give_back(replica, failed=None)
+        else:
+            given.set_result(replica)
 
     def give_back(
         self, replica: Replica, *, failed: bool | None, pause_s: float | None = None
@@ -176,6 +237,7 @@ class Replicas:
                     rest = min(MAX_REST_S, REST_S * 2.0 ** min(replica.failures, 10))
                     replica.rests_until = now + rest
                     replica.failures += 1
+            self._let_in()
 
     def has_other(self, tried: Sequence[Replica]) -> bool:
         """Return whether a server that is not left out has not been tried."""

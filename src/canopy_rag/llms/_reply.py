@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any
 
 from canopy_rag.llms._errors import AttemptError, Response, check, excerpt, timed_out
@@ -15,6 +14,7 @@ from canopy_rag.llms._thoughts import ThoughtFilter
 
 DRAIN_S = 0.5
 """Longest wait for a stream to be over after it said so."""
+_LONG = "Does the server keep to max_tokens?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +142,7 @@ async def pieces(
     url: str,
     secret: str | None,
     patience_s: float,
+    max_events: int,
 ) -> AsyncGenerator[str]:
     """Yield the texts of a streamed reply, none of them empty, at least one.
 
@@ -152,12 +153,13 @@ async def pieces(
         url: For messages.
         secret: The key, kept out of messages.
         patience_s: Longest time without an event, whatever else keeps the connection alive.
+        max_events: Most events.
 
     Raises:
-        AttemptError: If it is no success, breaks off, stalls, or holds no text.
+        AttemptError: If it is no success, breaks off, stalls, does not end, or holds no text.
     """
     check(response, url, secret)
-    lines = split_lines(body)
+    lines = Lines(split_lines(body), url, patience_s)
     first = await _first_line(lines)
     if first[:1] in {b"{", b"[", b"<"}:
         # Some servers answer whole whatever is asked.
@@ -170,7 +172,7 @@ async def pieces(
         yield reply.text
         return
     thought = ThoughtFilter()
-    async for event in events(_chained(first, lines), url, secret, patience_s):
+    async for event in events(first, lines, url, secret, max_events):
         told.thinks = told.thinks or event.thinks
         told.finish_reason = event.finish_reason or told.finish_reason
         told.usage = event.usage or told.usage
@@ -184,8 +186,43 @@ async def pieces(
         raise no_text(url, told.finish_reason, thinking=told.thinks or thought.found)
 
 
+class Lines:
+    """The lines of a stream, as long as something that counts comes often enough.
+
+    Args:
+        lines: Without their ends.
+        url: For messages.
+        patience_s: Longest time until the first that counts, and between two.
+    """
+
+    def __init__(self, lines: AsyncIterator[bytes], url: str, patience_s: float) -> None:
+        self._lines = lines
+        self._url = url
+        self._patience_s = patience_s
+        self.heard()
+
+    def heard(self) -> None:
+        """Something that counts has come."""
+        self._ends = asyncio.get_running_loop().time() + self._patience_s
+
+    def __aiter__(self) -> Lines:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Return the next line.
+
+        Raises:
+            AttemptError: If too long nothing came that counts, whatever else did.
+        """
+        try:
+            async with asyncio.timeout_at(self._ends):
+                return await anext(self._lines)
+        except TimeoutError:
+            raise timed_out(self._url, self._patience_s) from None
+
+
 async def events(
-    lines: AsyncIterator[bytes], url: str, secret: str | None, patience_s: float
+    first: bytes, lines: Lines, url: str, secret: str | None, max_events: int
 ) -> AsyncIterator[Event]:
     """Read a stream of server-sent events.
 
@@ -193,23 +230,25 @@ async def events(
     a whole reply.
 
     Args:
-        lines: Its lines, without their ends.
+        first: Its first line.
+        lines: The others.
         url: For messages.
         secret: The key, kept out of messages.
-        patience_s: Longest time with nothing but comments.
+        max_events: Most events.
 
     Raises:
-        AttemptError: If an event is an error, is no JSON, or the stream stalls or ends without its
-            end.
+        AttemptError: If an event is an error, is no JSON, or the stream stalls, or ends without its
+            end, or not at all.
     """
+    n_events = 0
     ended = False
-    heard = monotonic()
-    async for line in lines:
+    async for line in _chained(first, lines):
         if not line.startswith(b"data:"):
-            if monotonic() - heard > patience_s:
-                raise timed_out(url, patience_s)
             continue
-        heard = monotonic()
+        lines.heard()
+        n_events += 1
+        if n_events > max_events:
+            raise AttemptError(f"{url} does not end its stream: {max_events} events came. {_LONG}")
         data = line[5:].strip()
         if data == b"[DONE]":
             await _drain(lines)

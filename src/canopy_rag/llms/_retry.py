@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MAX_PAUSE_S = 30.0
+BUSY_S = 1.0
+"""How long a server is left out that answers 429 and does not say for how long: it answers at once,
+and so would have the fewest requests in flight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +83,19 @@ class Retrying:
     async def _attempt(
         self, send: Callable[[Replica], Awaitable[T]], tried: list[Replica]
     ) -> tuple[Replica, T]:
-        replica = self.replicas.take(tried)
+        replica = await self.replicas.take(tried)
         tried.append(replica)
         try:
             return replica, await send(replica)
         except AttemptError as error:
-            self.replicas.give_back(replica, failed=error.down, pause_s=error.retry_after_s)
+            self.replicas.give_back(replica, failed=error.down, pause_s=_pause_s(error))
             raise
         except BaseException:
             self.replicas.give_back(replica, failed=None)
             raise
+
+
+def _pause_s(error: AttemptError) -> float | None:
+    if error.retry_after_s is None and error.status == 429:
+        return BUSY_S
+    return error.retry_after_s

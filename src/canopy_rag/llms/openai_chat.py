@@ -8,6 +8,7 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -18,9 +19,13 @@ from canopy_rag.llms._clients import Clients, check_installed
 from canopy_rag.llms._errors import AttemptError, Response, check
 from canopy_rag.llms._replicas import Replica, Replicas
 from canopy_rag.llms._retry import Retrying
+from canopy_rag.llms._turns import Turns
 from canopy_rag.llms.counting import AS_TOLD, Counting, estimated, pictures_of
 
 T = TypeVar("T")
+EVENTS_PER_TOKEN, MORE_EVENTS = 4, 1000
+"""How many events a stream may have, by `max_tokens`: servers send one for each token, at times
+some without a text."""
 _log = logging.getLogger(__name__)
 
 
@@ -29,8 +34,8 @@ class _Session:
     """What belongs to one event loop."""
 
     clients: Clients
-    completions: asyncio.Semaphore
-    counts: asyncio.Semaphore
+    completions: Turns
+    counts: Turns
     describing: defaultdict[Replica, asyncio.Lock] = field(
         default_factory=lambda: defaultdict(asyncio.Lock)
     )
@@ -71,6 +76,8 @@ class OpenAIChat:
         timeout_s: Seconds that one attempt may take; for a stream, that it may pause.
         max_retries: Attempts after the first.
         max_in_flight: Most requests at once from one event loop; the others wait their turn.
+        max_per_server: Most of them at one server; None: any number.
+        max_waiting: Most that wait; further ones end with an error of status 429. None: any number.
         vision: Whether messages may hold pictures; None for what the server says once asked.
         backoff_s: First pause between attempts; it doubles, up to 30 s, with jitter.
         counting: How tokens are counted, and what they cost.
@@ -89,17 +96,21 @@ class OpenAIChat:
         max_retries: int = 3,
         *,
         max_in_flight: int = 32,
+        max_per_server: int | None = None,
+        max_waiting: int | None = None,
         vision: bool | None = False,
         backoff_s: float = 0.5,
         counting: Counting = AS_TOLD,
     ) -> None:
         listed = base_urls.split(",") if isinstance(base_urls, str) else base_urls
-        self._replicas = Replicas([each.strip() for each in listed if each.strip()])
+        urls = [each.strip() for each in listed if each.strip()]
+        self._replicas = Replicas(urls, most_each=max_per_server)
         check_installed()
         self._model = model or None
         self._api_key = _checked_key(api_key)
         self._timeout_s = timeout_s
         self._max_in_flight = max_in_flight
+        self._max_waiting = max_waiting
         self._vision = vision
         self._counting = counting
         self._tokenizer = counting.own_tokenizer()
@@ -165,7 +176,7 @@ class OpenAIChat:
             LLMError: When no reply with a text came after the retries.
         """
         session = self._session()
-        async with session.completions:
+        async with session.completions.turn():
             replica, reply = await self._retrying(
                 lambda each: self._adapting(session, each, request, self._ask, stream=False)
             )
@@ -188,9 +199,10 @@ class OpenAIChat:
             LLMError: When the stream does not begin, or breaks.
         """
         session = self._session()
-        async with session.completions:
+        opening = partial(self._open, request.max_tokens)
+        async with session.completions.turn():
             replica, opened = await self._retrying(
-                lambda each: self._adapting(session, each, request, self._open, stream=True)
+                lambda each: self._adapting(session, each, request, opening, stream=True)
             )
             failed: bool | None = None
             try:
@@ -276,8 +288,8 @@ class OpenAIChat:
             if session is None:
                 session = self._sessions[loop] = _Session(
                     Clients(self._replicas.all, self._api_key, self._timeout_s),
-                    asyncio.Semaphore(self._max_in_flight),
-                    asyncio.Semaphore(self._max_in_flight),
+                    Turns(self._max_in_flight, self._max_waiting),
+                    Turns(self._max_in_flight),
                 )
             return session
 
@@ -319,7 +331,9 @@ class OpenAIChat:
         parsed = _reply.parse_json(response.content, url, self._api_key)
         return _reply.reply_of(parsed, url, self._api_key)
 
-    async def _open(self, session: _Session, replica: Replica, payload: dict[str, Any]) -> _Opened:
+    async def _open(
+        self, max_tokens: int, session: _Session, replica: Replica, payload: dict[str, Any]
+    ) -> _Opened:
         response = await session.clients.open(replica, payload)
         told = _reply.Streamed()
         pieces = _reply.pieces(
@@ -329,6 +343,7 @@ class OpenAIChat:
             url=replica.address.shown,
             secret=self._api_key,
             patience_s=self._timeout_s,
+            max_events=EVENTS_PER_TOKEN * max_tokens + MORE_EVENTS,
         )
         try:
             first = await anext(pieces)
@@ -351,7 +366,7 @@ class OpenAIChat:
             await self._described(session, replica)
             return await ask(session, replica)
 
-        async with session.counts:
+        async with session.counts.turn():
             replica, counted = await self._retrying(count)
             self._replicas.give_back(replica, failed=False)
         return counted

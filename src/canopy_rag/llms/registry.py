@@ -10,7 +10,7 @@ NAMES = ("local", "none")
 _URL = "http://HOST:PORT/v1"
 
 
-def llm(
+def llm(  # noqa: PLR0913 (as the settings of a chat model)
     name: str | None,
     *,
     model: str | None = None,
@@ -19,6 +19,8 @@ def llm(
     timeout_s: float = 120.0,
     max_retries: int = 3,
     max_in_flight: int = 32,
+    max_per_server: int | None = None,
+    max_waiting: int | None = None,
     counting: Counting = AS_TOLD,
 ) -> LLM | None:
     """Return the chat model of a name; nothing is loaded or asked yet.
@@ -32,6 +34,8 @@ def llm(
         timeout_s: Seconds that one attempt may take, for a server.
         max_retries: Attempts after the first, for a server.
         max_in_flight: Most requests at once, for a server.
+        max_per_server: Most at once at each of several servers; None: any number.
+        max_waiting: Most that wait for their turn, for a server; None: any number.
         counting: How tokens are counted, and what they cost, for a server.
 
     Returns:
@@ -59,6 +63,8 @@ def llm(
             timeout_s,
             max_retries,
             max_in_flight=max_in_flight,
+            max_per_server=max_per_server,
+            max_waiting=max_waiting,
             vision=vision,
             counting=counting,
         )

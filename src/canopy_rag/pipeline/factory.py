@@ -107,6 +107,8 @@ def build_llm(config: LLMConfig) -> LLM | None:
         timeout_s=config.timeout_s,
         max_retries=config.max_retries,
         max_in_flight=config.max_in_flight,
+        max_per_server=config.max_per_server,
+        max_waiting=config.max_waiting,
         counting=Counting(
             tokenizer=config.tokenizer,
             pictures=config.pictures,
@@ -268,9 +270,7 @@ def index_files(
     if engine == "ray":
         from canopy_rag.pipeline.on_ray import engine_on_ray
 
-        made = engine_on_ray(
-            config, folder, parse, store.fingerprint, store.adapter, options=options
-        )
+        made = engine_on_ray(config, folder, parse, store, options=options)
         options = replace(options, engine=made)
     return run(
         paths,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from canopy_rag.core.errors import ConfigError
@@ -28,11 +30,23 @@ def test_what_is_shown_of_a_url_holds_no_secret() -> None:
     assert address("https://me:pw@a:8/v1?key=pw").shown == "https://a:8/v1"
 
 
+def take(replicas: Replicas, tried: Sequence[Replica]) -> Replica:
+    """Take a replica that can be had at once."""
+    taking = replicas.take(tried)
+    try:
+        taking.send(None)
+    except StopIteration as ended:
+        return ended.value
+    finally:
+        taking.close()
+    raise AssertionError("all are full")
+
+
 def test_equal_servers_take_turns() -> None:
     replicas = Replicas(["http://a", "http://b", "http://c"])
     taken = []
     for _ in range(6):
-        taken.append(replicas.take([]))
+        taken.append(take(replicas, []))
         replicas.give_back(taken[-1], failed=False)
     assert taken == replicas.all * 2
 
@@ -41,27 +55,27 @@ def test_a_server_that_failed_rests_and_comes_back() -> None:
     now = 0.0
     replicas = Replicas(["http://a", "http://b"], clock=lambda: now)
     first, second = replicas.all
-    replicas.give_back(replicas.take([second]), failed=True)
+    replicas.give_back(take(replicas, [second]), failed=True)
     for _ in range(3):
-        assert replicas.take([]) is second
+        assert take(replicas, []) is second
     assert not replicas.has_other([second])
     now = REST_S
-    assert replicas.take([]) is first
+    assert take(replicas, []) is first
 
 
 def test_if_all_rest_one_that_was_not_tried_is_asked() -> None:
     replicas = Replicas(["http://a", "http://b"])
     first, second = replicas.all
     for each, other in ((first, second), (second, first)):
-        replicas.give_back(replicas.take([other]), failed=True)
+        replicas.give_back(take(replicas, [other]), failed=True)
         assert each.rests_until > 0
-    assert replicas.take([first]) is second
+    assert take(replicas, [first]) is second
 
 
 def down(replicas: Replicas, replica: Replica) -> None:
     """Let a replica fail once."""
     others = [each for each in replicas.all if each is not replica]
-    assert replicas.take(others) is replica
+    assert take(replicas, others) is replica
     replicas.give_back(replica, failed=True)
 
 
@@ -79,7 +93,7 @@ def test_a_rest_doubles_with_every_failure_after_it_up_to_a_minute() -> None:
 
 def test_failures_of_requests_under_way_count_once() -> None:
     replicas = Replicas(["http://a"], clock=lambda: 0.0)
-    taken = [replicas.take([]) for _ in range(32)]
+    taken = [take(replicas, []) for _ in range(32)]
     for each in taken:
         replicas.give_back(each, failed=True)
     assert replicas.all[0].rests_until == REST_S
@@ -91,20 +105,20 @@ def test_after_its_rest_a_server_gets_one_request_at_a_time_until_one_succeeds()
     first, second = replicas.all
     down(replicas, first)
     now = REST_S
-    assert [replicas.take([]) for _ in range(5)] == [second, first, second, second, second]
+    assert [take(replicas, []) for _ in range(5)] == [second, first, second, second, second]
     replicas.give_back(first, failed=False)
-    assert [replicas.take([]) for _ in range(3)] == [first] * 3
+    assert [take(replicas, []) for _ in range(3)] == [first] * 3
 
 
 def test_a_server_that_asks_for_a_pause_is_left_out_for_as_long() -> None:
     now = 0.0
     replicas = Replicas(["http://a", "http://b"], clock=lambda: now)
     first, second = replicas.all
-    replicas.take([second])
+    take(replicas, [second])
     replicas.give_back(first, failed=False, pause_s=3.0)
-    assert [replicas.take([]) for _ in range(2)] == [second] * 2
+    assert [take(replicas, []) for _ in range(2)] == [second] * 2
     now = 3.0
-    assert replicas.take([]) is first
+    assert take(replicas, []) is first
 
 
 def test_servers_are_lost_when_all_have_only_failed_for_long() -> None:
@@ -117,7 +131,7 @@ def test_servers_are_lost_when_all_have_only_failed_for_long() -> None:
     assert not replicas.lost(10.0)
     now = 30.0
     assert replicas.lost(10.0)
-    replicas.give_back(replicas.take([second]), failed=False)
+    replicas.give_back(take(replicas, [second]), failed=False)
     assert not replicas.lost(10.0)
 
 
