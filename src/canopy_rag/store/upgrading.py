@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,18 +97,39 @@ def _copied(
     for corpus, name in names.items():
         source = catalog.open(before.corpora[corpus])
         table = target.make(name, layout)
-        with folder.engine():
-            batches = source.search().to_batches(_AT_A_TIME)
-            rows = arrow().RecordBatchReader.from_batches(
-                schema(layout), _converted(batches, layout)
-            )
-            folder.confirm()
+        reading = _Reading(folder, source)
+        converted = _converted(reading, layout)
+        rows = arrow().RecordBatchReader.from_batches(schema(layout), converted)
+        folder.confirm()
+        try:
             table.replace((), rows, known=False)
+        except StoreError as error:
+            raise reading.failure or error from error
         trained[name] = table.optimize(hybrid=before.hybrid, trained=0, purge=False)
     return dataclasses.replace(after, trained=trained)
 
 
-def _converted(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
+class _Reading:
+    """The rows of a table, some at a time; remembers why they could not be read.
+
+    The engine that writes them takes an error of reading for one of its own.
+    """
+
+    def __init__(self, folder: Location, table: Any) -> None:
+        self._folder = folder
+        self._table = table
+        self.failure: StoreError | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            with self._folder.engine():
+                yield from self._table.search().to_batches(_AT_A_TIME)
+        except StoreError as error:
+            self.failure = error
+            raise
+
+
+def _converted(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
     """Yield rows of any format in the columns of this one."""
     pa = arrow()
     for batch in batches:

@@ -209,3 +209,17 @@ def test_an_upgrade_that_is_killed_leaves_one_index_whole(point: str, tmp_path: 
         assert upgrade(index) is True
     assert len(tables(index)) == 1
     assert LanceStore.open(index).digest() == expected["digest"]
+
+
+def test_an_old_index_that_cannot_be_read_is_left_as_it_is(tmp_path: Path) -> None:
+    index, _ = unpacked(2, tmp_path)
+    (data,) = (index / "tables/main.lance/data").iterdir()
+    data.write_bytes(data.read_bytes()[:2000])
+    before = files(index / "tables")
+    with pytest.raises(StoreError, match="cannot be read"):
+        upgrade(index)
+    assert json.loads((index / "index.json").read_text())["format_version"] == 2
+    assert {name: content for name, content in files(index / "tables").items() if name in before}
+    with pytest.raises(StoreError, match="cannot be read"):
+        upgrade(index)
+    assert len(tables(index)) == 2  # what the first left is gone
