@@ -35,7 +35,6 @@ def tables() -> dict[str, str]:
         "search": search,
         "runner": runner,
         "methods": methods,
-        "import": importing,
     }
     return {name: table() for name, table in made.items()}
 
@@ -211,7 +210,7 @@ def throughput() -> str:
     return (
         f"{table(head, lines)}\n\nRatio of the medians {result['ratio']:.2f}, {verdict} the limit "
         f"of {result['ratio_limit']}; {result['repeats']} runs of each in turns, at best "
-        f"{result['least_possible_s']:.2f} s; openai {result['openai']}, {_machine(result)}."
+        f"{result['least_possible_s']:.2f} s; openai {result['openai']}, {machine(result)}."
     )
 
 
@@ -224,7 +223,7 @@ def search() -> str:
         f"{result['nodes_per_item']} nodes, k = {result['k']}, {result['queries']} queries. A "
         f"whole search takes {result['search_to_embedding']} x the embedding of its query (limit "
         f"{result['search_to_embedding_limit']:g}), refinement {result['refine_share']:.1%} of it "
-        f"(limit {result['refine_share_limit']:.0%}); {_machine(result)}."
+        f"(limit {result['refine_share_limit']:.0%}); {machine(result)}."
     )
 
 
@@ -246,7 +245,7 @@ def runner() -> str:
         f"{table(head, lines)}\n\n{result['n']:,} questions, {result['kills']} kills: "
         f"{result['lost']} predictions lost, {result['doubled']} doubled; "
         f"{result['bytes_per_prediction']:,} bytes a prediction, `metrics.json` of all in "
-        f"{result['metrics_s']:.0f} s; {_machine(result)}"
+        f"{result['metrics_s']:.0f} s; {machine(result)}"
     )
 
 
@@ -274,20 +273,7 @@ def methods() -> str:
             head = ["method", "F1", "tokens", "calls", "s a question", "gold leaves kept"]
             title = f"**{name}: {benchmark}**, {each['n']} questions, reader `{run['reader']}`"
             parts.append(f"{title}\n\n{table(head, lines)}")
-    return "\n\n".join([*parts, f"{result['pool']}; {result['interval']}; {_machine(result)}"])
-
-
-def importing() -> str:
-    """Return import times."""
-    result = read("import")
-    lines = [
-        [name, f"{row['median_s']:.3f}", f"{row['worst_s']:.3f}"]
-        for name, row in result["rows"].items()
-    ]
-    return (
-        f"{table(['', 'median s', 'worst s'], lines)}\n\n{result['n_runs']} fresh interpreters; "
-        f"{_machine(result)}."
-    )
+    return "\n\n".join([*parts, f"{result['pool']}; {result['interval']}; {machine(result)}"])
 
 
 def table(head: Sequence[Any], lines: Iterable[Sequence[str]]) -> str:
@@ -300,11 +286,12 @@ def _measured(result: dict[str, Any]) -> str:
     pool = ", ".join(f"{n:,} of {name}" for name, n in result["pool"].items())
     return (
         f"One pool of {sum(result['pool'].values()):,} items ({pool}); encoder "
-        f"{result['encoder']}; tokens by {result['tokens']}; {_machine(result)}."
+        f"{result['encoder']}; tokens by {result['tokens']}; {machine(result)}."
     )
 
 
-def _machine(result: dict[str, Any]) -> str:
+def machine(result: dict[str, Any]) -> str:
+    """Return where it was measured, and how busy that was."""
     told = [result["machine"], f"Python {result['python']}"]
     told += [f"{name} {result[name]}" for name in ("load", "nice") if result.get(name) is not None]
     return ", ".join(told)

@@ -27,6 +27,7 @@ FEATURES = {
     "eval": "the plots of canopy diagnose",
     "qwen": "the encoder qwen3-vl, on a GPU",
     "hf": "encoders of the hub: hf:<model>",
+    "openvino": "the embedded encoder in bfloat16: encoder.backend",
     "train": "canopy train with LoRA",
     "langchain": "the compressor and the retriever for LangChain",
     "llamaindex": "the postprocessor and the retriever for LlamaIndex",
