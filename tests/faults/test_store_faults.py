@@ -127,6 +127,22 @@ def test_a_search_of_a_damaged_table_names_the_command_that_tells_more(
         faults.answer(str(copy))
 
 
+def test_a_panic_of_the_engine_is_an_error_of_the_index(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a list of files with zeros in it."""
+
+    class RustPanic(BaseException):
+        pass
+
+    def panicking(self: object, *_arguments: object) -> None:
+        raise RustPanic("rust future panicked: unknown error")
+
+    monkeypatch.setattr("lancedb.table.LanceTable.count_rows", panicking)
+    with pytest.raises(StoreError, match="canopy verify"):
+        LanceStore.open(copy).count()
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format_version": 1}', "\x00\xff"])
 def test_a_description_that_is_damaged_is_named(copy: Path, text: str) -> None:
     (copy / "index.json").write_text(text, encoding="latin-1")

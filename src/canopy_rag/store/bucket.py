@@ -125,6 +125,7 @@ class Bucket(Location):
             if not self._depth:
                 self._check_conditions()
                 self._lease.acquire()
+                self.took_over = self._lease.took_over
                 self._holder = threading.get_ident()
                 self._looked = None
             self._depth += 1

@@ -116,6 +116,11 @@ class Catalog:
             for table in self._tables.values():
                 table.refresh()
 
+    def fence(self) -> None:
+        """Make commits fail that a writer before this one has begun and not ended."""
+        for table in self.tables().values():
+            table.fence()
+
     def update(self, **changes: Any) -> None:
         """Write `index.json` with changed fields."""
         self.meta = dataclasses.replace(self.meta, **changes)

@@ -315,6 +315,8 @@ class LanceStore:
         with self._folder.writing() as is_outermost:
             if is_outermost and self._folder.consistency:
                 self.refresh()  # a writer must not go by what was there before
+            if is_outermost and self._folder.took_over:
+                self._catalog.fence()
             yield
 
     def replace(self, uris: Collection[str], entries: Iterable[Entry]) -> int:

@@ -37,6 +37,8 @@ class Lease:
         self._tag = ""
         self._note: dict[str, Any] = {}
         self._lost = False
+        self.took_over = False
+        """Whether the holder before did not give the lease back."""
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -53,7 +55,7 @@ class Lease:
             "machine": _machine(),
             "n": 0,
         }
-        self._lost = False
+        self._lost = self.took_over = False
         try:
             try:
                 self._tag = self._objects.put(_NAME, self._body(), new=True)
@@ -104,6 +106,7 @@ class Lease:
             note = dict(json.loads(seen.data))
         except ValueError:
             note = {}  # not ours; it expires like any other
+        self.took_over = not note.get("released")
         if note.get("released") or _has_ended(note):
             return seen.tag
         age_s = self._age_s(seen)

@@ -64,6 +64,8 @@ class Location(abc.ABC):
     """How the engine reaches the tables; None for a local folder."""
     consistency = datetime.timedelta(0)
     """How old what a search sees may be."""
+    took_over = False
+    """Whether the writer before this one did not say that it was done, and may only have slept."""
 
     @property
     @abc.abstractmethod
@@ -128,9 +130,9 @@ class Location(abc.ABC):
         """Turn an error of the engine at opening a table into a `StoreError`."""
         try:
             yield
-        except StoreError:
-            raise
-        except (OSError, RuntimeError, ValueError) as error:
+        except BaseException as error:
+            if not is_of_engine(error):
+                raise
             raise StoreError(self.failure("read", error)) from error
 
     @abc.abstractmethod
@@ -244,6 +246,14 @@ class Location(abc.ABC):
 
     def _named(self, name: str) -> str:
         return f"{self}/{name}"
+
+
+def is_of_engine(error: BaseException) -> bool:
+    """Whether an error is one that the engine raises, a panic of its native part included."""
+    if isinstance(error, StoreError):
+        return False
+    panics = {"RustPanic", "PanicException"}  # classes that cannot be imported
+    return isinstance(error, OSError | RuntimeError | ValueError) or type(error).__name__ in panics
 
 
 def as_json(data: Mapping[str, object]) -> bytes:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from canopy_rag._optional import require
 from canopy_rag.core.errors import StoreError
 from canopy_rag.core.types import Modality
-from canopy_rag.store.location import Location
+from canopy_rag.store.location import Location, is_of_engine
 from canopy_rag.store.matrix import Candidate, ItemMatrix, ranked, vectors_of
 from canopy_rag.store.rows import ITEM_COLUMNS, VECTOR_COLUMNS, to_utf8
 
@@ -79,6 +79,14 @@ class ItemTable:
         """Look at once for commits of other processes."""
         with self._reading():
             self._table.checkout_latest()
+
+    def fence(self) -> None:
+        """Commit something that no commit begun before agrees with: those then fail.
+
+        For a writer that took the place over from one that may only have slept.
+        """
+        with self._changing():
+            self._table.restore(self._table.version)
 
     def nearest(
         self, query: NDArray[np.float32], k: int, modalities: Sequence[Modality] | None
@@ -307,8 +315,8 @@ class ItemTable:
         """Turn the engine's errors into a `StoreError`."""
         try:
             yield
-        except (OSError, RuntimeError, ValueError) as error:
-            if isinstance(error, StoreError):
+        except BaseException as error:
+            if not is_of_engine(error):
                 raise
             raise StoreError(self._place.failure("read", error)) from error
 
@@ -316,8 +324,8 @@ class ItemTable:
     def _changing(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, RuntimeError, ValueError) as error:
-            if isinstance(error, StoreError):
+        except BaseException as error:
+            if not is_of_engine(error):
                 raise
             raise StoreError(self._place.failure("written", error)) from error
 

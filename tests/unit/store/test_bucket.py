@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,8 +157,6 @@ def test_a_second_writer_is_refused_and_told_who_writes(s3: S3Server, address: s
 
 
 def test_of_many_that_want_to_write_at_once_one_gets_to(s3: S3Server, address: str) -> None:
-    import threading
-
     leases = [Lease(objects_of(address, s3), address) for _ in range(6)]
     begin = threading.Barrier(len(leases))
     refused: list[StoreError] = []
@@ -263,6 +263,65 @@ def test_a_writer_that_lost_its_lease_commits_nothing_more(s3: S3Server, address
     with pytest.raises(StoreError, match="another process took over"):
         outlived()
     assert LanceStore.open(place_of(address, s3)).sources() == {"a": 1}
+
+
+class HoldingServer(S3Server):
+    """Keeps the first commit of a table waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holds = False
+        self.reached, self.go = threading.Event(), threading.Event()
+
+    def _answer(self, environ: dict[str, Any], start: Any) -> Any:
+        if (
+            self.holds
+            and environ["REQUEST_METHOD"] == "PUT"
+            and "_versions" in environ["PATH_INFO"]
+        ):
+            self.holds = False
+            self.reached.set()
+            assert self.go.wait(60)
+        return super()._answer(environ, start)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("compacts", [True, False])
+def test_a_commit_that_was_under_way_when_another_writer_took_over_comes_to_nothing(
+    server: S3Server, monkeypatch: pytest.MonkeyPatch, is_new: bool, compacts: bool
+) -> None:
+    """Else its rows would be there twice, or in files that the other one swept away."""
+    monkeypatch.setattr(Lease, "_renew", lambda self: None)
+    change = [make_entry(make_item("a", text="Of both. Yes."), unit(1))]
+    refused: list[StoreError] = []
+
+    def commit() -> None:
+        try:
+            fill(sleeper, change)
+        except StoreError as error:
+            refused.append(error)
+
+    with HoldingServer() as holding:
+        address = f"{holding.make_bucket()}/index"
+        sleeper = LanceStore.create(place_of(address, holding), FINGERPRINT)
+        fill(sleeper, [make_entry(make_item("b" if is_new else "a"), unit(1))])
+        holding.holds = True
+        thread = threading.Thread(target=commit)
+        thread.start()
+        assert holding.reached.wait(60)
+        with monkeypatch.context() as patch:
+            patch.setattr(lease_module, "TTL_S", -1.0)
+            follower = LanceStore.open(place_of(address, holding))
+            with follower.writing():
+                fill(follower, change)
+                if compacts:
+                    follower.compact()
+        holding.go.set()
+        thread.join()
+        after = LanceStore.open(place_of(address, holding))
+        assert len(refused) == 1
+        assert after.sources() == ({"a": 1, "b": 1} if is_new else {"a": 1})
+        assert after.verify().is_sound
 
 
 def test_a_renewal_whose_answer_got_lost_is_no_lost_lease(s3: S3Server, address: str) -> None:
