@@ -16,7 +16,7 @@ def main() -> None:
     sys.path.insert(0, checkout)
     from tests.unit.indexing import fakes
 
-    from canopy_rag.indexing import IndexOptions, index_files, writing
+    from canopy_rag.indexing import IndexOptions, index_files, on_ray
     from canopy_rag.indexing.on_ray import RayEngine, RaySettings
     from canopy_rag.indexing.ray_worker import Recipe
     from canopy_rag.store import LanceStore
@@ -33,7 +33,7 @@ def main() -> None:
                 sys.stdin.read()
             return n_items
 
-    writing.GROUP_NODES = 12  # four lines of three nodes
+    on_ray.GROUP_NODES = 6  # for each worker: together four lines of three nodes
     fingerprint = fakes.PickyEncoder().fingerprint
     Store.create(index, fingerprint)
     store = Store.open(index)
@@ -41,6 +41,7 @@ def main() -> None:
         parse=fakes.READER.parse,
         make_encoder=fakes.PickyEncoder,
         fingerprint=fingerprint,
+        packer=store.packer,
     )
     index_files(
         [Path(docs)],

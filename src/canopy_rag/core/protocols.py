@@ -174,6 +174,43 @@ class Entry:
     source_sha256: str
     """Checksum of the source file, sidecar files included."""
 
+    @property
+    def uri(self) -> str:
+        """Of the source."""
+        return self.item.source.uri
+
+    @property
+    def corpus(self) -> str:
+        """Of the item."""
+        return self.item.corpus
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The item's id alone."""
+        return (self.item.id,)
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of the item."""
+        return len(self.item.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Packed:
+    """Some entries of one source and corpus in a store's own form, cheap to send and to write."""
+
+    uri: str
+    corpus: str
+    ids: tuple[str, ...]
+    n_nodes: int
+    """Of all its items together."""
+    rows: Any
+    """What the store made of them."""
+
+
+Packer = Callable[[Sequence[Entry]], list[Packed]]
+"""Brings entries into the form of one store, in order; crosses to other processes."""
+
 
 @runtime_checkable
 class StoreWriter(Protocol):
@@ -206,7 +243,12 @@ class StoreWriter(Protocol):
         """
         ...
 
-    def replace(self, uris: Collection[str], entries: Iterable[Entry]) -> int:
+    @property
+    def packer(self) -> Packer:
+        """Does the part of `replace` that takes time where entries are made, on any machine."""
+        ...
+
+    def replace(self, uris: Collection[str], entries: Iterable[Entry | Packed]) -> int:
         """Put `entries` in the place of all items of the sources `uris`, and return their number.
 
         A search sees the items of before or those of after, never both, never neither. When

@@ -31,6 +31,13 @@ _FIRST_TO_GO = "900"
 
 def main() -> None:
     """Serve until standard input ends."""
+    try:
+        _main()
+    except BrokenPipeError:  # the run is gone, and nobody is left to be told
+        os._exit(0)
+
+
+def _main() -> None:
     replies = os.fdopen(os.dup(1), "wb", buffering=_BUFFER_BYTES)
     os.dup2(2, 1)  # what is printed must not get between the replies
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends this one

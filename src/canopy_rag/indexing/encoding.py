@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from canopy_rag.core.errors import EncodeError
-from canopy_rag.core.protocols import Encoder, Entry
+from canopy_rag.core.protocols import Encoder, Entry, Packed
 from canopy_rag.core.types import Item
 from canopy_rag.core.vectors import ItemVectors
 from canopy_rag.indexing.parsing import Parsed, Work
@@ -24,6 +24,7 @@ BATCH_NODES = 1024
 """Nodes per encoder call: enough for batches of similar length, and soon there."""
 
 T = TypeVar("T")
+E = TypeVar("E", Entry, Packed)
 
 
 class UnreadableError(Exception):
@@ -35,17 +36,20 @@ class UnreadableError(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Encoded:
+class Encoded(Generic[E]):
     """The encoded items of one file, or why there are none."""
 
-    entries: list[Entry] = field(default_factory=list)
-    rest: Iterator[list[Entry]] | None = None
+    entries: list[E] = field(default_factory=list)
+    rest: Iterator[list[E]] | None = None
     """What follows `entries` in a file that has more than fit into memory, part by part; raises
     `UnreadableError`. None when `entries` is all."""
     reason: str | None = None
     """Why it cannot be indexed."""
     notes: list[tuple[str, str]] = field(default_factory=list)
     """Uri and what could not be used; grows while `rest` is read."""
+
+
+AnyEncoded = Encoded[Entry] | Encoded[Packed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class Encoding(Generic[T]):
 
     def encoded(
         self, parsed: Iterable[tuple[Work[T], Parsed]]
-    ) -> Iterator[tuple[Work[T], Encoded]]:
+    ) -> Iterator[tuple[Work[T], Encoded[Entry]]]:
         """Yield each file with its vectors, in order."""
         for work, file in parsed:
             if file.rest is not None:
@@ -94,7 +98,7 @@ class Encoding(Generic[T]):
         """End the thread; what it has not begun is not done."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _all(self) -> Iterator[tuple[Work[T], Encoded]]:
+    def _all(self) -> Iterator[tuple[Work[T], Encoded[Entry]]]:
         self._submit()
         while self._ahead:
             yield from self._settled(self._ahead.popleft())
@@ -108,7 +112,7 @@ class Encoding(Generic[T]):
     def _encode(self, items: Sequence[Item]) -> Future[list[ItemVectors]]:
         return self._thread.submit(lambda: self._encoder.encode_items(items) if items else [])
 
-    def _settled(self, batch: _Batch[T]) -> Iterator[tuple[Work[T], Encoded]]:
+    def _settled(self, batch: _Batch[T]) -> Iterator[tuple[Work[T], Encoded[Entry]]]:
         files, future = batch.files, batch.vectors
         while True:
             try:
@@ -123,7 +127,7 @@ class Encoding(Generic[T]):
             entries = self._entries(work, file.items, own)
             yield work, Encoded(entries=entries, reason=file.reason, notes=file.notes)
 
-    def _large(self, work: Work[T], file: Parsed) -> Encoded:
+    def _large(self, work: Work[T], file: Parsed) -> Encoded[Entry]:
         return Encoded(rest=self._parts(work, file), notes=file.notes)
 
     def _parts(self, work: Work[T], file: Parsed) -> Iterator[list[Entry]]:

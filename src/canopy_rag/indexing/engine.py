@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from canopy_rag.core.protocols import Encoder
-from canopy_rag.indexing.encoding import GROUP_NODES, Encoded, Encoding
+from canopy_rag.core.protocols import Encoder, Entry
+from canopy_rag.indexing.encoding import GROUP_NODES, AnyEncoded, Encoded, Encoding
 from canopy_rag.indexing.parsing import InlineParser, PoolParser, Work
 from canopy_rag.indexing.processes import Limits
 from canopy_rag.indexing.sources import Parse
@@ -18,7 +18,12 @@ T = TypeVar("T")
 class Engine(Protocol):
     """Turns files into encoded ones. Which files, and what becomes of them, is the run's affair."""
 
-    def encoded(self, work: Iterable[Work[Task]]) -> Iterator[tuple[Work[Task], Encoded]]:
+    @property
+    def commit_nodes(self) -> int:
+        """Nodes that are worth a commit: a few seconds' work."""
+        ...
+
+    def encoded(self, work: Iterable[Work[Task]]) -> Iterator[tuple[Work[Task], AnyEncoded]]:
         """Yield each file with what became of it, in any order; every file once."""
         ...
 
@@ -60,7 +65,12 @@ class LocalEngine(Generic[T]):
         else:
             self._parser = PoolParser(parse, GROUP_NODES, workers, limits=limits, stopping=stopping)
 
-    def encoded(self, work: Iterable[Work[T]]) -> Iterator[tuple[Work[T], Encoded]]:
+    @property
+    def commit_nodes(self) -> int:
+        """Nodes that are worth a commit."""
+        return GROUP_NODES
+
+    def encoded(self, work: Iterable[Work[T]]) -> Iterator[tuple[Work[T], Encoded[Entry]]]:
         """Yield each file with what became of it, in order."""
         return self._encoding.encoded(self._parser.parsed(work))
 

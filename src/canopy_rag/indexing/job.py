@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from canopy_rag.core.protocols import Encoder, StoreWriter
-from canopy_rag.indexing.encoding import Encoded
+from canopy_rag.indexing.encoding import AnyEncoded
 from canopy_rag.indexing.engine import LocalEngine, MakeEngine
 from canopy_rag.indexing.interrupt import Interrupt
 from canopy_rag.indexing.manifest import Manifest, Record
@@ -200,10 +200,11 @@ class _Run:
         self, files: Sequence[tuple[SourceFile, str, Record | None]], make_engine: MakeEngine
     ) -> None:
         with contextlib.closing(make_engine(len(files), lambda: self.interrupt.asked)) as engine:
+            self.writer.commit_nodes = engine.commit_nodes
             self._write_all(engine.encoded(self._work(files)), len(files))
         self.writer.report([file for file, _, _ in files])
 
-    def _write_all(self, encoded: Iterator[tuple[Work[Task], Encoded]], total: int) -> None:
+    def _write_all(self, encoded: Iterator[tuple[Work[Task], AnyEncoded]], total: int) -> None:
         for work, file in encoded:
             self._tell(work.about.file.display, total)
             self.writer.add(work.about, file)

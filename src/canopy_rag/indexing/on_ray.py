@@ -18,8 +18,8 @@ from typing import Any
 
 from canopy_rag._optional import require
 from canopy_rag.core.errors import ConfigError, ModelError
-from canopy_rag.core.protocols import Entry
-from canopy_rag.indexing.encoding import Encoded, UnreadableError
+from canopy_rag.core.protocols import Packed
+from canopy_rag.indexing.encoding import GROUP_NODES, Encoded, UnreadableError
 from canopy_rag.indexing.parsing import Work
 from canopy_rag.indexing.ray_worker import Part, RayWorker, Recipe
 from canopy_rag.indexing.writing import StoppedError, Task
@@ -33,6 +33,7 @@ _AT_A_WORKER = 2  # batches: the next one is there when the first is done
 _PARTS_AHEAD = 8  # parts of a batch that wait in the memory of the cluster
 _TRIES = 3
 _LOOK_S = 0.5  # between two looks whether the run is to end
+_MOST_NODES = 1 << 20  # of a commit: 250 MB
 _STARTS = 5  # workers in a row that end before they are ready
 _STORE_BYTES = 256 * 1024 * 1024  # shared memory of a cluster of one machine, for each worker
 
@@ -120,7 +121,12 @@ class RayEngine:
         for _ in range(min(settings.workers, n_files)):
             self._seats.append(_Seat(*self._new_actor()))
 
-    def encoded(self, work: Iterable[Work[Task]]) -> Iterator[tuple[Work[Task], Encoded]]:
+    @property
+    def commit_nodes(self) -> int:
+        """Nodes that are worth a commit: the more workers, the more; bounded by memory."""
+        return min(len(self._seats) * GROUP_NODES, _MOST_NODES)
+
+    def encoded(self, work: Iterable[Work[Task]]) -> Iterator[tuple[Work[Task], Encoded[Packed]]]:
         """Yield each file with its vectors, in the order in which they come back.
 
         Raises:
@@ -248,7 +254,7 @@ class RayEngine:
         seat.batches.clear()
         seat.actor, seat.starting = self._new_actor()
 
-    def _files(self, batch: _Batch) -> Iterator[tuple[Work[Task], Encoded]]:
+    def _files(self, batch: _Batch) -> Iterator[tuple[Work[Task], Encoded[Packed]]]:
         while batch.received:
             work, part = batch.received.popleft()
             if part.last:
@@ -260,7 +266,7 @@ class RayEngine:
 
     def _rest(
         self, batch: _Batch, part: Part, notes: list[tuple[str, str]]
-    ) -> Iterator[list[Entry]]:
+    ) -> Iterator[list[Packed]]:
         """Yield the parts of a large file, whatever comes of others meanwhile."""
         while True:
             notes += part.notes

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from canopy_rag.core.errors import CanopyError
-from canopy_rag.core.protocols import Encoder, Entry, Fingerprint
+from canopy_rag.core.protocols import Encoder, Entry, Fingerprint, Packed, Packer
 from canopy_rag.indexing.encoding import BATCH_NODES, Encoded, UnreadableError
 from canopy_rag.indexing.engine import LocalEngine
 from canopy_rag.indexing.parsing import Work
@@ -24,6 +24,8 @@ class Recipe:
     make_encoder: Callable[[], Encoder]
     fingerprint: Fingerprint
     """Of the index."""
+    packer: Packer
+    """Of the index."""
     parsers: int = 1
     """Processes that parse, for each worker."""
     limits: Limits | None = None
@@ -34,7 +36,7 @@ class Recipe:
 class Part:
     """What a worker made of one file, or of a stretch of it."""
 
-    entries: list[Entry]
+    entries: list[Packed]
     last: bool = True
     """Whether nothing follows of this file."""
     reason: str | None = None
@@ -91,35 +93,33 @@ class RayWorker:
         waiting: list[Part] = []
         n_nodes = 0
         for work, encoded in self._engine.encoded(files):
-            for part in _parts(work, encoded):
+            for part in self._parts(work, encoded):
                 if skip:
                     skip -= 1
                     continue
                 waiting.append(part)
-                n_nodes += sum(len(entry.item.nodes) for entry in part.entries)
+                n_nodes += sum(packed.n_nodes for packed in part.entries)
                 if n_nodes >= BATCH_NODES:
                     yield waiting
                     waiting, n_nodes = [], 0
         if waiting:
             yield waiting
 
-
-def _parts(work: Work[str], encoded: Encoded) -> Iterator[Part]:
-    node = platform.node()
-    if encoded.rest is None:
-        missing = encoded.reason is not None and not work.path.exists()
-        yield Part(
-            entries=encoded.entries,
-            reason=encoded.reason,
-            missing=missing,
-            node=node,
-            notes=encoded.notes,
-        )
-        return
-    try:
-        for entries in encoded.rest:
-            yield Part(entries=entries, last=False)
-    except UnreadableError as error:
-        yield Part(entries=[], reason=error.reason, node=node, notes=encoded.notes)
-        return
-    yield Part(entries=[], notes=encoded.notes)
+    def _parts(self, work: Work[str], encoded: Encoded[Entry]) -> Iterator[Part]:
+        node, pack = platform.node(), self._recipe.packer
+        if encoded.rest is None:
+            yield Part(
+                entries=pack(encoded.entries),
+                reason=encoded.reason,
+                missing=encoded.reason is not None and not work.path.exists(),
+                node=node,
+                notes=encoded.notes,
+            )
+            return
+        try:
+            for entries in encoded.rest:
+                yield Part(entries=pack(entries), last=False)
+        except UnreadableError as error:
+            yield Part(entries=[], reason=error.reason, node=node, notes=encoded.notes)
+            return
+        yield Part(entries=[], notes=encoded.notes)

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from canopy_rag.core.protocols import Entry, StoreWriter
-from canopy_rag.indexing.encoding import GROUP_NODES, Encoded, UnreadableError
+from canopy_rag.core.protocols import Entry, Packed, StoreWriter
+from canopy_rag.indexing.encoding import GROUP_NODES, AnyEncoded, UnreadableError
 from canopy_rag.indexing.manifest import Manifest, Record
 from canopy_rag.indexing.report import Failure, IndexReport
 from canopy_rag.indexing.scan import SourceFile
@@ -56,19 +56,21 @@ class Writer:
         settings: str,
         stopping: Callable[[], bool],
     ) -> None:
+        self.commit_nodes = GROUP_NODES
+        """Nodes of a group."""
         self._store = store
         self._manifest = manifest
         self._reader = reader
         self._report = report
         self._settings = settings
         self._stopping = stopping
-        self._group: list[tuple[Task, list[Entry]]] = []
+        self._group: list[tuple[Task, list[Entry] | list[Packed]]] = []
         self._n_nodes = 0
         self._failed: list[Failure] = []
         self._notes: list[tuple[str, str]] = []
         """Files as the user named them, and what is to be said of them."""
 
-    def add(self, task: Task, encoded: Encoded) -> None:
+    def add(self, task: Task, encoded: AnyEncoded) -> None:
         """Take in one file; write when a group is full.
 
         Raises:
@@ -81,8 +83,8 @@ class Writer:
             self._write_large(task, encoded.rest)
         else:
             self._group.append((task, encoded.entries))
-            self._n_nodes += sum(len(entry.item.nodes) for entry in encoded.entries)
-            if self._n_nodes >= GROUP_NODES:
+            self._n_nodes += sum(entry.n_nodes for entry in encoded.entries)
+            if self._n_nodes >= self.commit_nodes:
                 self.flush()
         self._notes += [(task.file.display, f"{uri}: {note}") for uri, note in encoded.notes]
 
@@ -96,7 +98,7 @@ class Writer:
         if group:
             entries = [entry for _, own in group for entry in own]
             self._store.replace({task.uri for task, _ in group}, entries)
-            self._settle([(task, len(own)) for task, own in group])
+            self._settle([(task, sum(len(one.ids) for one in own)) for task, own in group])
 
     def report(self, files: Sequence[SourceFile]) -> None:
         """Report failures and notes in the order of the files, whichever came back first."""
@@ -115,7 +117,9 @@ class Writer:
         record = known or Record(uri=uri, path=str(file.path))
         self._manifest.put([replace(record, status="failed", reason=reason)])
 
-    def _write_large(self, task: Task, parts: Iterator[list[Entry]]) -> None:
+    def _write_large(
+        self, task: Task, parts: Iterator[list[Entry]] | Iterator[list[Packed]]
+    ) -> None:
         """Write a file whose items are not all in memory at any time."""
         try:
             n_items = self._store.replace({task.uri}, self._streamed(parts))
@@ -126,7 +130,9 @@ class Writer:
             return
         self._settle([(task, n_items)])
 
-    def _streamed(self, parts: Iterator[list[Entry]]) -> Iterator[Entry]:
+    def _streamed(
+        self, parts: Iterator[list[Entry]] | Iterator[list[Packed]]
+    ) -> Iterator[Entry | Packed]:
         for entries in parts:
             if self._stopping():
                 raise StoppedError

@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from canopy_rag.config import Config, EncoderConfig
-from canopy_rag.core.protocols import Encoder, Fingerprint
+from canopy_rag.core.protocols import Encoder
 from canopy_rag.indexing import IndexOptions, Roots
 from canopy_rag.indexing.engine import Engine, MakeEngine
 from canopy_rag.indexing.on_ray import RayEngine, RaySettings
 from canopy_rag.indexing.ray_worker import Recipe
 from canopy_rag.pipeline.factory import build_encoder, encoder_settings, media_in, same_encoder
 from canopy_rag.pipeline.files import FileParser
+from canopy_rag.store import LanceStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,7 @@ def engine_on_ray(
     config: Config,
     folder: Path,
     parse: FileParser,
-    index: Fingerprint,
-    adapter: str,
+    store: LanceStore,
     *,
     options: IndexOptions,
 ) -> MakeEngine:
@@ -46,12 +46,12 @@ def engine_on_ray(
         config: The settings.
         folder: Of the index, which knows the roots of its sources when the engine is made.
         parse: Reads one file.
-        index: Fingerprint of the index's encoder.
-        adapter: Folder of its adapter; empty: none.
+        store: The index.
         options: Say how many workers, and what the parser of one file may take.
     """
-    encoder = encoder_settings(config, index, adapter)
-    dim = index.dim if same_encoder(encoder.name, index.model) else None
+    encoder = encoder_settings(config, store.fingerprint, store.adapter)
+    same = same_encoder(encoder.name, store.fingerprint.model)
+    dim = store.fingerprint.dim if same else None
     settings = RaySettings(
         address=config.ray.address,
         workers=options.workers,
@@ -64,7 +64,8 @@ def engine_on_ray(
         recipe = Recipe(
             parse=parse,
             make_encoder=WorkerEncoder(encoder, dim, Roots(folder)),  # by now those of this run
-            fingerprint=index,
+            fingerprint=store.fingerprint,
+            packer=store.packer,
             parsers=config.ray.worker_parsers,
             limits=options.limits,
         )

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from canopy_rag.core.coding import Precision
 from canopy_rag.core.errors import StoreError
-from canopy_rag.core.protocols import Entry, Fingerprint, Found
+from canopy_rag.core.protocols import Entry, Fingerprint, Found, Packed, Packer
 from canopy_rag.core.types import MODALITIES, Item, Modality
 from canopy_rag.core.vectors import NodeVectors
 from canopy_rag.store import summary
@@ -28,7 +29,7 @@ from canopy_rag.store.rows import (
     to_node_vectors,
 )
 from canopy_rag.store.searching import check_words, choose, fetch
-from canopy_rag.store.spool import Spool
+from canopy_rag.store.spool import Spool, Spools, pack
 from canopy_rag.store.steady import steady
 from canopy_rag.store.table import MemoryLimits
 from canopy_rag.store.verifying import Verification, verify
@@ -319,7 +320,12 @@ class LanceStore:
                 self._catalog.fence()
             yield
 
-    def replace(self, uris: Collection[str], entries: Iterable[Entry]) -> int:
+    @property
+    def packer(self) -> Packer:
+        """Makes rows of entries, on any machine; what is left for `replace` is to write them."""
+        return partial(pack, self._catalog.layout)
+
+    def replace(self, uris: Collection[str], entries: Iterable[Entry | Packed]) -> int:
         """Put `entries` in the place of all items of the sources `uris`, and return their number.
 
         One commit per corpus: a search sees the items of before or those of after. Entries are
@@ -330,14 +336,15 @@ class LanceStore:
                 another dimension; or if the folder cannot be written.
         """
         with self.writing():
-            spools: dict[str, Spool] = {}
+            spools = Spools(frozenset(uris), self._folder.staging, self._catalog.layout)
             try:
-                self._spool(frozenset(uris), entries, spools)
-                self._commit(frozenset(uris), spools)
+                for entry in entries:
+                    with self._folder.guard():
+                        spools.add(entry)
+                self._commit(frozenset(uris), spools.by_corpus)
             finally:
-                for spool in spools.values():
-                    spool.close()
-            return sum(spool.n_entries for spool in spools.values())
+                spools.close()
+            return spools.n_entries
 
     def remove(self, uris: Collection[str]) -> int:
         """Remove all items of these sources; return how many there were."""
@@ -404,26 +411,6 @@ class LanceStore:
             f"the index in {str(self._folder)!r} was rewritten during each of {_ATTEMPTS} "
             "attempts to search it; try again"
         )
-
-    def _spool(
-        self, uris: frozenset[str], entries: Iterable[Entry], spools: dict[str, Spool]
-    ) -> None:
-        """Take in all entries, by corpus."""
-        seen: set[tuple[str, str]] = set()
-        for entry in entries:
-            item = entry.item
-            if item.source.uri not in uris:
-                raise StoreError(
-                    f"item {item.id!r} is of {item.source.uri!r}, not of {sorted(uris)}"
-                )
-            if (item.corpus, item.id) in seen:
-                raise StoreError(f"item {item.id!r} of {item.source.uri!r} comes twice")
-            seen.add((item.corpus, item.id))
-            if item.corpus not in spools:
-                path = self._folder.staging / uuid.uuid4().hex
-                spools[item.corpus] = Spool(path, self._catalog.layout)
-            with self._folder.guard():
-                spools[item.corpus].add(entry)
 
     def _commit(self, uris: frozenset[str], spools: dict[str, Spool]) -> None:
         """Write the new items, then delete those of corpora that got none."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from canopy_rag.core import codec
 from canopy_rag.core.errors import StoreError
-from canopy_rag.core.protocols import Entry, Fingerprint, Found
+from canopy_rag.core.protocols import Entry, Fingerprint, Found, Packed, Packer
 from canopy_rag.core.types import Hit, Item, Modality
 
 
@@ -86,10 +86,15 @@ class MemoryStore:
         """Do nothing: there is one process."""
         yield
 
-    def replace(self, uris: Collection[str], entries: Iterable[Entry]) -> int:
+    @property
+    def packer(self) -> Packer:
+        """Leaves entries as they are."""
+        return _pack
+
+    def replace(self, uris: Collection[str], entries: Iterable[Entry | Packed]) -> int:
         """Put `entries` in the place of all items of the sources `uris`."""
         new: dict[tuple[str, str], Entry] = {}
-        for entry in entries:
+        for entry in _unpacked(entries):
             key = (entry.item.corpus, entry.item.id)
             if entry.item.source.uri not in uris:
                 raise StoreError(
@@ -132,3 +137,15 @@ class MemoryStore:
             content = codec.dumps(entry.item).encode("utf-8", "surrogatepass")
             lines.append(f"{corpus}\0{item_id}\0{hashlib.sha256(content).hexdigest()}\n")
         return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def _pack(entries: Sequence[Entry]) -> list[Packed]:
+    return [
+        Packed(uri=one.uri, corpus=one.corpus, ids=one.ids, n_nodes=one.n_nodes, rows=one)
+        for one in entries
+    ]
+
+
+def _unpacked(entries: Iterable[Entry | Packed]) -> Iterator[Entry]:
+    for entry in entries:
+        yield entry.rows if isinstance(entry, Packed) else entry

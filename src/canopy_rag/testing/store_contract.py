@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -200,6 +201,30 @@ class StoreContract:
         assert store.get([new.item.id]) == [new.item]
         assert store.replace({"a"}, []) == 0
         assert store.sources() == {"b": 1}
+
+    def test_packed_entries_are_as_good_as_the_entries(self, tmp_path: Any) -> None:
+        """Packed elsewhere: what a packer makes crosses to another process and back."""
+        entries = [
+            make_entry(make_item(uri, n, corpus=corpus), unit(1, n))
+            for uri, corpus in (("a", "main"), ("c", "other"), ("b", "main"))
+            for n in range(3)
+        ]
+        store = self.filled(tmp_path, [make_entry(make_item("b"), unit(1))])
+        pack = pickle.loads(pickle.dumps(store.packer))
+        packed = pickle.loads(pickle.dumps(pack(entries)))
+        assert [item_id for each in packed for item_id in each.ids] == [e.item.id for e in entries]
+        assert sum(each.n_nodes for each in packed) == sum(len(e.item.nodes) for e in entries)
+        mixed = [*(each for each in packed if each.uri != "a"), *entries[:3]]
+        assert store.replace({"a", "b", "c"}, mixed) == len(entries)
+        assert store.sources() == {"a": 3, "b": 3, "c": 3}
+        assert store.get([entries[0].item.id, entries[8].item.id]) == [
+            entries[0].item,
+            entries[8].item,
+        ]
+        with Raises(StoreError, "not of"):
+            store.replace({"a"}, packed)
+        with Raises(StoreError, "twice"):
+            store.replace({"a", "b", "c"}, [*packed, entries[0]])
 
     def test_a_source_that_moves_to_another_corpus_is_not_doubled(self, tmp_path: Any) -> None:
         """The items of before were in a table of their own."""

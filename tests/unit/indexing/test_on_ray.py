@@ -71,10 +71,20 @@ def on_two(witness: Path, **recipe):
             "parse": READER.parse,
             "make_encoder": partial(WitnessEncoder, witness),
             "fingerprint": PickyEncoder().fingerprint,
+            "packer": MemoryStore(PickyEncoder().fingerprint).packer,
             **recipe,
         }
     )
     return partial(RayEngine, made, RaySettings(workers=2))
+
+
+def recipe_of(store: MemoryStore) -> Recipe:
+    return Recipe(
+        parse=READER.parse,
+        make_encoder=PickyEncoder,
+        fingerprint=store.fingerprint,
+        packer=store.packer,
+    )
 
 
 def second(tmp_path: Path) -> Bench:
@@ -183,9 +193,7 @@ def test_workers_that_end_as_they_start_end_the_run(bench: Bench, docs: Path) ->
 @pytest.mark.usefixtures("cluster")
 def test_a_cluster_without_room_for_a_worker_is_told(bench: Bench, docs: Path) -> None:
     write(docs / "a.txt", "one")
-    recipe = Recipe(
-        parse=READER.parse, make_encoder=PickyEncoder, fingerprint=bench.encoder.fingerprint
-    )
+    recipe = recipe_of(bench.store)
     settings = RaySettings(worker_gpus=1.0, start_s=0.2)
     with pytest.raises(ConfigError, match=r"1 GPUs, and the cluster has .*ray.worker_gpus"):
         bench.run(docs, engine=partial(RayEngine, recipe, settings))
@@ -256,9 +264,7 @@ def mixed_files(folder: Path) -> Path:
 
 def test_ray_client_is_refused_with_the_way_to_do_it(bench: Bench, docs: Path) -> None:
     write(docs / "a.txt", "one")
-    recipe = Recipe(
-        parse=READER.parse, make_encoder=PickyEncoder, fingerprint=bench.encoder.fingerprint
-    )
+    recipe = recipe_of(bench.store)
     engine = partial(RayEngine, recipe, RaySettings(address="ray://head:10001"))
     with pytest.raises(ConfigError, match="ray job submit"):
         bench.run(docs, engine=engine)
@@ -281,18 +287,14 @@ def test_a_worker_sends_parts_of_a_large_file_and_skips_what_was_received(docs: 
     write(docs / "large.txt", *(f"line {n}" for n in range(GROUP_NODES)))
     write(docs / "small.txt", "small")
     files = [Work(path=docs / name, uri=name, about="0") for name in ("large.txt", "small.txt")]
-    worker = RayWorker(
-        Recipe(
-            parse=READER.parse, make_encoder=PickyEncoder, fingerprint=PickyEncoder().fingerprint
-        )
-    )
+    worker = RayWorker(recipe_of(MemoryStore(PickyEncoder().fingerprint)))
     before = signal.getsignal(signal.SIGINT)
     try:
         assert worker.start() == ""
     finally:
         signal.signal(signal.SIGINT, before)
     parts = [part for sent in worker.work(files, 0) for part in sent]
-    assert max(sum(len(e.item.nodes) for e in part.entries) for part in parts) <= 2 * GROUP_NODES
+    assert max(sum(packed.n_nodes for packed in part.entries) for part in parts) <= 2 * GROUP_NODES
     assert sum(len(part.entries) for part in parts) == GROUP_NODES + 1
     assert [part.last for part in parts][-2:] == [True, True]
     again = [part for sent in worker.work(files, 3) for part in sent]
