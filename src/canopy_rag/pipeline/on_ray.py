@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -50,6 +50,8 @@ def engine_on_ray(
         options: Say how many workers, and what the parser of one file may take.
     """
     encoder = encoder_settings(config, store.fingerprint, store.adapter)
+    if encoder.threads is None:  # as many as a worker is given, not as its machine has
+        encoder = replace(encoder, threads=max(1, round(config.ray.worker_cpus)))
     same = same_encoder(encoder.name, store.fingerprint.model)
     dim = store.fingerprint.dim if same else None
     settings = RaySettings(
