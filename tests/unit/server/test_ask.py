@@ -267,3 +267,19 @@ async def test_too_many_questions_are_sent_away(client_of: Any, said: Any) -> No
         assert said(refused)["type"] == "overloaded"
         assert "retry-after" in refused.headers
     assert searched.status_code == 200
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_busy_chat_model_is_an_overload_and_may_be_asked_again(
+    client_of: Any, streamed: bool
+) -> None:
+    busy = LLMError("9 requests wait", status=429, retryable=True)
+    llm = ScriptedLLM(("", ENOUGH), ("", busy))
+    async with client_of(llm=llm, **PLAIN) as client:
+        reply = await client.post("/v1/ask", json={"query": "coffee", "stream": streamed})
+    if streamed:
+        (name, said) = events_of(reply.text)[-1]
+        assert (name, said["error"]["type"]) == ("error", "overloaded")
+    else:
+        assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+        assert reply.json()["error"]["type"] == "overloaded"
