@@ -1,10 +1,11 @@
 """Rows of node vectors as small whole numbers, and their dot products with a query.
 
-A row is cut into blocks of 64 entries. A block is stored as a scale, its largest magnitude divided
-by the largest code, and one code per entry, in 8 bits (-127 to 127) or 4 (-7 to 7, two to a byte).
-One scale per row would let one large entry take the precision of all others; blocks of 32 or 64 are
-what 4-bit weights commonly have (GGML's Q4_0 has 32). What each width costs in bytes and in quality
-is measured in docs/speed.md.
+A row is cut into blocks of 64 entries. A block is stored as a scale and one code per entry, in 8
+bits or in 4, two to a byte. Codes reach one further below zero than above it (-8 to 7), so the
+scale has the sign with which the entry of largest magnitude takes the lowest code; that is GGML's
+Q4_0, there with 32 to a block, and comes an eighth nearer than -7 to 7. One scale per row would let
+one large entry take the precision of all others. What each width costs in bytes and in quality is
+measured in docs/speed.md.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Precision = Literal["int4", "int8", "float16"]
 """How the rows of an index are stored."""
 BLOCK = 64
 """Entries that share a scale."""
-_TOP = {8: 127, 4: 7}
-"""Largest code of each width. Codes are symmetric: zero is exact, and a row of zeros stays one."""
+_LOWEST = {8: -128, 4: -8}
+"""Code of each width for the entry of largest magnitude. Zero is exact."""
 _SHIFT = 8
 """What is added to a code of 4 bits, which is stored without sign."""
 
@@ -34,7 +35,7 @@ class CodedRows:
     """int8, `(n_rows, padded)`; or uint8, `(n_rows, padded / 2)`: byte j holds entry j in its low
     and entry j + padded / 2 in its high half. `padded` is `dim` filled up to whole blocks."""
     scales: NDArray[np.float16]
-    """`(n_rows, n_blocks)`; an entry is its code times its block's scale."""
+    """`(n_rows, n_blocks)`, of either sign; an entry is its code times its block's scale."""
     dim: int
     """Entries of a row."""
 
@@ -113,18 +114,19 @@ def code(rows: Rows, bits: int) -> CodedRows:
     Raises:
         ValueError: If `bits` is another number.
     """
-    if bits not in _TOP:
+    if bits not in _LOWEST:
         raise ValueError(f"codes have 4 or 8 bits, not {bits}")
     numbers = dense(rows)
     n_rows, dim = numbers.shape
     filled = np.zeros((n_rows, padded(dim, bits)), np.float32)
     filled[:, :dim] = numbers
     blocks = filled.reshape(n_rows, filled.shape[1] // BLOCK, BLOCK)
-    top = _TOP[bits]
-    scales = (np.abs(blocks).max(axis=2) / top).astype(np.float16)
+    lowest = _LOWEST[bits]
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=2)[:, :, None], axis=2)
+    scales = (largest[:, :, 0] / lowest).astype(np.float16)
     # A scale that is too small for float16 makes its block zero.
-    divisors = np.where(scales > 0, scales, 1).astype(np.float32)
-    codes = np.rint(blocks / divisors[:, :, None]).clip(-top, top).reshape(filled.shape)
+    divisors = np.where(scales, scales, 1).astype(np.float32)
+    codes = np.rint(blocks / divisors[:, :, None]).clip(lowest, -lowest - 1).reshape(filled.shape)
     if bits == 8:
         return CodedRows(codes=codes.astype(np.int8), scales=scales, dim=dim)
     low, high = np.split((codes + _SHIFT).astype(np.uint8), 2, axis=1)
