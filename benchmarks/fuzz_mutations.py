@@ -1,4 +1,4 @@
-"""Sound files to damaged and hostile ones: bytes, containers, markup, and made-up grids and pages."""
+"""Sound files to damaged and hostile ones: bytes, containers, markup; also made-up ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _TOKENS: dict[str, tuple[bytes, ...]] = {
         b"1 0 0 1 0 0 cm", b"BT", b"ET", b"q " * 40, b"/F1 1e9 Tf",
     ),
     ".html": (
-        b"<table>", b"</table>", b"<td colspan=99999 rowspan=99999>", b"<div>" * 50, b"<!--", b"-->",
+        b"<table>", b"</table>", b"<td colspan=99999 rowspan=99999>", b"<div>" * 50, b"<!--",
+        b"-->",
         b"<script>", b"<svg>", b"<template>", b"&#xD800;", b"&#x110000;", b"&#0;", b"<![CDATA[",
         b"<math alttext='x'>", b"<form>", b"<frameset>", b"<plaintext>", b"<select><option>",
         b"<meta charset=utf-16>", b"<meta charset=utf-7>", b"<h1>", b"<a><b></a></b>", b"\0",
@@ -41,13 +42,20 @@ _TOKENS: dict[str, tuple[bytes, ...]] = {
         b'{"table": {"rows": [[]]}}', b'{"path": "../../x"}', b'{"id": [], "text": "a"}', b"\xff",
         b'{"table": {"header": ["a"], "rows": [["a"], ["a", "b", "c"]]}}', b'{"text": 1}',
     ),
-    ".csv": (b'"', b'""', b"\n" * 9, b"," * 99, b"\0", b"\r", b"\xff", b"\xef\xbb\xbf", b"=1+1", b"\t"),
+    ".csv": (b'"', b'""', b"\n" * 9, b"," * 99, b"\0", b"\r", b"\xff", b"\xef\xbb\xbf", b"\t"),
 }  # fmt: skip
 _XML_TOKENS = (
-    b"<!DOCTYPE a [<!ENTITY x 'y'><!ENTITY z '&x;&x;'>]>", b"&z;", b"&#xD800;", b"<![CDATA[", b"]]>",
+    b"<!DOCTYPE a [<!ENTITY x 'y'><!ENTITY z '&x;&x;'>]>", b"&z;", b"&#xD800;", b"]]>",
     b"<a:b xmlns:a='c'/>", b"<?xml version='1.1'?>", b"9999999", b"-1", b"1e308", b"A1:XFD1048576",
-    b"gridSpan", b"</w:p>", b"</row>", b"</table:table-row>", b" table:number-columns-repeated='99999'",
+    b"gridSpan", b"</w:p>", b"</row>", b"</table:table-row>",
+    b" table:number-columns-repeated='99999'",
     b" table:number-rows-repeated='999999'", b' r="ZZZ99999999"', b' s="4294967295"', b' t="s"',
+)  # fmt: skip
+
+
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError,
+    ValueError, struct.error, KeyError,
 )  # fmt: skip
 
 
@@ -168,8 +176,7 @@ def zip_member(suffix: str) -> Mutation:
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 members = {name: archive.read(name) for name in archive.namelist()}
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError,
-                ValueError, struct.error, KeyError):  # fmt: skip
+        except _DAMAGED:
             return flip(data, rng, others)  # damaged by the mutation before this one
         names = sorted(members)
         one, other = rng.choice(names), rng.choice(names)

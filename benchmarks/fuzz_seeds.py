@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 CORPUS = Path(__file__).resolve().parents[1] / "src/canopy_rag/testing/corpus/files"
-MOST_BYTES = 800_000
+MOST_BYTES = 150_000
 """Larger seeds take their time at every mutation and teach nothing that smaller ones do not."""
 
 WORDS = "The lamp was lit in 1821. Its keeper rowed out at dawn, and came back late at night."
