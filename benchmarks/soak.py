@@ -396,7 +396,9 @@ def served(folder: Path, llm: str) -> Any:
     canopy = [sys.executable, "-c", "from canopy_rag.cli import main; main()"]
     corpus.copy_to(folder / "files")
     place = ["--index", str(folder / "index")]
-    subprocess.run([*canopy, "index", str(folder / "files"), *place, "--quiet"], check=True)
+    plain = os.environ | {"CANOPY_INDEX_ISOLATE": "false"}  # these files are known
+    index = [*canopy, "index", str(folder / "files"), *place, "--quiet"]
+    subprocess.run(index, check=True, env=plain)
     (folder / "canopy.toml").write_text("[llm]\ntimeout_s = 10.0\n")
     command = [*canopy, "serve", *place, "--port", "0", "--llm", llm, "--model", "m"]
     command += ["--allow-upload", "--json", "--quiet"]

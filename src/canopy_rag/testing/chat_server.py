@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -247,6 +248,11 @@ class ChatServer:
 class _Listener(ThreadingHTTPServer):
     request_queue_size = 256
     """Connections that may wait to be accepted: the usual 5 turn a batch of calls away."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print what went wrong, unless the client went away between two requests."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _route(received: Received) -> str:
