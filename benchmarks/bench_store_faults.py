@@ -4,14 +4,15 @@ Nothing may be lost in silence: a damage is named by `canopy verify` or hurts no
 damaged index answers as before or says why not, and the same command again completes what a
 writer left. Each injection is drawn from a seed; `tests/faults/test_store_faults.py` runs some.
 
-    python benchmarks/bench_store_faults.py                 # about 8 minutes on two cores
-    python benchmarks/bench_store_faults.py --n 10 --out /tmp/faults.json
+    python benchmarks/bench_store_faults.py                 # some minutes on two cores
+    python benchmarks/bench_store_faults.py --n 10 --out faults.json
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
 import random
@@ -23,7 +24,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -292,24 +294,38 @@ def bucket_failures(
     return dict(counts)
 
 
-def run(n: int, seed: int, step: Callable[[str], None]) -> dict[str, Any]:
+def part(name: str, n: int, seed: int) -> dict[str, Any]:
+    """Return the counts of one kind of fault; needs nothing of the others."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        if name in {"damaged", "full"}:
+            docs = documents(work / "docs", 60)
+            if name == "full":
+                return full_disks(docs, max(2, n // 10), seed, work)
+            indexed(str(work / "base"), docs)
+            return damage(work / "base", docs, n, seed, work)
+        docs = documents(work / "docs", 12)
+        contents = digest(str(indexed(str(work / "index"), docs).path))
+        with storage() as server:
+            if name == "bucket_kills":
+                return bucket_kills(server, docs, contents, max(2, n // 10), seed)
+            if name == "bucket_races":
+                return bucket_races(server, docs, contents, max(1, n // 20))
+            return bucket_failures(server, docs, contents, max(3, n // 8), seed)
+
+
+PARTS = ("damaged", "full", "bucket_kills", "bucket_races", "bucket_failures")
+
+
+def run(n: int, seed: int, jobs: int) -> dict[str, Any]:
     """Return all counts."""
-    with tempfile.TemporaryDirectory() as name, storage() as server:
-        work = Path(name)
-        docs, few = documents(work / "docs", 60), documents(work / "few", 12)
-        contents = digest(str(indexed(str(work / "few-index"), few).path))
-        indexed(str(work / "base"), docs)
-        found: dict[str, Any] = {}
-        step("damaged files")
-        found["damaged"] = damage(work / "base", docs, n, seed, work)
-        step("full disks")
-        found["full"] = full_disks(docs, max(2, n // 10), seed, work)
-        step("killed writers of a bucket")
-        found["bucket_kills"] = bucket_kills(server, few, contents, max(2, n // 10), seed)
-        step("writers of a bucket at once")
-        found["bucket_races"] = bucket_races(server, few, contents, max(1, n // 20))
-        step("storage that fails")
-        found["bucket_failures"] = bucket_failures(server, few, contents, max(3, n // 8), seed)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        waiting = {name: pool.submit(part, name, n, seed) for name in PARTS}
+        found = {}
+        for name, result in waiting.items():
+            found[name] = result.result()
+            print(f"{name}: {json.dumps(found[name])}", flush=True)
         return found
 
 
@@ -319,6 +335,7 @@ def main() -> None:
         "--n", type=int, default=400, help="files to damage; the rest in proportion"
     )
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2, help="kinds of fault at work at once")
     parser.add_argument("--out", type=Path, default=RESULT)
     parser.add_argument("--child", nargs=2, metavar=("PLACE", "DOCS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -329,7 +346,7 @@ def main() -> None:
             sys.exit(str(error))
         return
     begun = time.monotonic()
-    found = run(options.n, options.seed, lambda name: print(f"{name} ...", flush=True))
+    found = run(options.n, options.seed, options.jobs)
     result = {
         **found,
         "n": options.n,
@@ -339,7 +356,6 @@ def main() -> None:
         "python": platform.python_version(),
     }
     options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
