@@ -25,8 +25,8 @@ def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
     """Yield the items of a JSON Lines file, line by line.
 
     A line is a string or an object as `documents.document_items` takes it; numbers in cells stay
-    as they are written. The `path` of a document is relative to the file. All items belong to this
-    file: its name is their `source.uri`, so that they go when it goes.
+    as they are written. The `path` of a document is relative to the file and lies below its folder.
+    All items belong to this file: its name is their `source.uri`, so that they go when it goes.
 
     Raises:
         IngestError: Naming the line that is no document, or whose id came before.
@@ -73,6 +73,7 @@ def _line_items(
         # Characters of a decoded JSON string are not characters of the file.
         return [replace(item, source=replace(item.source, spans=()))]
     named = document.get("id") is not None
+    _check_place(document["path"], path.parent, uri)
     return [
         replace(
             item,
@@ -81,6 +82,28 @@ def _line_items(
         )
         for number, item in enumerate(document_items(document, uri, options, base=path.parent))
     ]
+
+
+def _check_place(written: Any, folder: Path, uri: str) -> None:
+    """Refuse a file outside of the list's folder: who hands over a list may not read others'.
+
+    Raises:
+        IngestError: If the file is outside, links followed, or is a pipe or device.
+    """
+    if not isinstance(written, str):
+        return  # said when it is read
+    try:
+        real = (folder / written).resolve()
+        is_inside = real.is_relative_to(folder.resolve())
+        is_special = real.exists() and not real.is_file()
+    except (OSError, ValueError, RuntimeError) as error:  # loops of links, names that cannot be
+        raise IngestError(uri, f"names {written!r}, which cannot be a file: {error}") from error
+    if not is_inside:
+        raise IngestError(
+            uri, f"names {written!r}, which is not below its own folder; move it there, or index it"
+        )
+    if is_special:
+        raise IngestError(uri, f"names {written!r}, which is no file")
 
 
 def _document(line: bytes, uri: str) -> Any:

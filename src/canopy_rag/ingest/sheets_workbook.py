@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,16 @@ from canopy_rag.ingest.packed import check_unpacked
 from canopy_rag.ingest.sheets_percent import Percents, percent, percents_of
 from canopy_rag.ingest.sheets_regions import Area, cell_range, tables_of
 
+_UNREADABLE = (
+    ParseError,
+    KeyError,
+    ValueError,
+    EOFError,
+    RuntimeError,  # entries that are encrypted, or packed in a way that is not known
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What a damaged workbook makes its parts' readers raise."""
 _OLE_MARK = b"\xd0\xcf\x11\xe0"
 
 
@@ -70,7 +81,7 @@ def tables(path: Path, uri: str, options: IngestOptions, assembler: Assembler) -
 def _percents(path: Path, uri: str, options: IngestOptions) -> dict[str, Percents]:
     try:
         return percents_of(path)
-    except (ParseError, KeyError, ValueError) as error:
+    except _UNREADABLE as error:
         note(options, uri, f"its number formats cannot be read, percentages are shares ({error})")
         return {}
 
