@@ -109,7 +109,7 @@ class RayEngine:
     ) -> None:
         self._settings = settings
         self._stopping = stopping
-        self._ray, self._owns_ray = _connected(settings)
+        self._ray, self._owns_ray = connected(settings)
         self._recipe = self._ray.put(recipe)
         self._seats: list[_Seat] = []
         self._waiting: deque[_Batch] = deque()
@@ -300,7 +300,7 @@ class RayEngine:
 _COUNTED = {"CPU", "GPU"}
 
 
-def _connected(settings: RaySettings) -> tuple[Any, bool]:
+def connected(settings: RaySettings) -> tuple[Any, bool]:
     """Return Ray, connected, and whether it is ours to shut down."""
     address = settings.address or os.environ.get("RAY_ADDRESS")
     if address is not None and address.startswith("ray://"):

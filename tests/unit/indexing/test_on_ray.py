@@ -34,7 +34,7 @@ def cluster() -> Iterator[None]:
     """A cluster of this machine that all runs of this module share."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parents[3]))
-        ray, _ = on_ray._connected(RaySettings(workers=3))
+        ray, _ = on_ray.connected(RaySettings(workers=3))
         yield
         ray.shutdown()
 
