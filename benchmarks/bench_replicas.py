@@ -51,8 +51,9 @@ class Simulated:
 
     Args:
         latency_s: Of each request, once it has a place.
-        kind: `well`, `gone` (500 at once), `hung` (no reply), `flapping` (by turns well and 500),
-            `limited` (429 with Retry-After beyond two a second) or `busy` (429 without it).
+        kind: `well`, `failing` (one request in 50 is a 500), `gone` (500 at once), `hung` (no
+            reply), `flapping` (by turns well and 500), `limited` (429 with Retry-After beyond two a
+            second) or `busy` (429 without it).
     """
 
     latency_s: float
@@ -68,7 +69,7 @@ class Simulated:
     def ideal(self) -> float:
         """Return how many requests a second it can do."""
         whole = PLACES / self.latency_s
-        share = {"well": 1.0, "flapping": 0.5}.get(self.kind, 0.0)
+        share = {"well": 1.0, "failing": 1.0, "flapping": 0.5}.get(self.kind, 0.0)
         return min(whole, PER_SECOND) if self.kind in ("limited", "busy") else share * whole
 
     def __call__(self, received: Received) -> Served:
@@ -83,6 +84,8 @@ class Simulated:
                     return refuses(429, "slow down", **told)
                 self.let_through.append(now)
         if self.kind == "gone" or (self.kind == "flapping" and (now - self.began) // FLAP_S % 2):
+            return refuses(500, "out of order")
+        if self.kind == "failing" and self.n_asked % 50 == 0:
             return refuses(500, "out of order")
         if self.kind == "hung":
             return Served(hangs=True)
@@ -128,6 +131,7 @@ def scenarios(unit: float) -> dict[str, list[Simulated]]:
     return {
         "latencies 1, 1, 2, 4": [Simulated(unit * each) for each in (1, 1, 2, 4)],
         "one 4 times slower": [*(Simulated(unit) for _ in range(3)), Simulated(unit * 4)],
+        "each fails once in 50": [Simulated(unit, "failing") for _ in range(4)],
         "one gone": beside("gone"),
         "one hung": beside("hung"),
         "one flapping": beside("flapping"),

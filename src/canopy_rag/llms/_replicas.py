@@ -12,8 +12,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from canopy_rag.core.errors import ConfigError
 
-REST_S = 10.0
-"""How long a replica that failed is asked only if no other is left; it doubles each time."""
+REST_S = 1.0
+"""How long a replica that failed is asked only if no other is left; it doubles each time. Short,
+since one request in many fails at a replica that is well."""
 MAX_REST_S = 60.0
 _PORTS = {"http": 80, "https": 443}
 _EXAMPLE = "Write it like http://127.0.0.1:8000/v1"

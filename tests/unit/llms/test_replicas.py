@@ -84,11 +84,11 @@ def test_a_rest_doubles_with_every_failure_after_it_up_to_a_minute() -> None:
     replicas = Replicas(["http://a", "http://b"], clock=lambda: now)
     first = replicas.all[0]
     rests = []
-    for _ in range(5):
+    for _ in range(8):
         down(replicas, first)
         rests.append(first.rests_until - now)
         now = first.rests_until
-    assert rests == [10, 20, 40, 60, 60]
+    assert rests == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
 def test_failures_of_requests_under_way_count_once() -> None:
