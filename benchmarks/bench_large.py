@@ -4,6 +4,7 @@
     python benchmarks/bench_large.py pdf --pages 1000
     python benchmarks/bench_large.py video --hours 3
     python benchmarks/bench_large.py files --files 200000
+    python benchmarks/bench_large.py isolation --files 1000   # beside parsing in the run's process
 
 Each case is made, indexed in a process of its own with the parser beside it, and measured: the most
 memory that the run and its parser held, each for itself. Then the same is indexed into another
@@ -59,7 +60,7 @@ class StandIn(HashingEncoder):
         ]
 
 
-def index(docs: Path, folder: Path) -> None:
+def index(docs: Path, folder: Path, *, isolated: bool = True) -> None:
     """Index files as `canopy index` does, and print what came of it."""
     from canopy_rag.indexing import IndexOptions, Limits, SourceReader, index_files
     from canopy_rag.ingest import registry
@@ -87,7 +88,7 @@ def index(docs: Path, folder: Path) -> None:
             is_companion=registry.is_sidecar,
         ),
         settings="bench",
-        options=IndexOptions(limits=Limits()),
+        options=IndexOptions(limits=Limits() if isolated else None),
         on_progress=tell,
     )
     counts = report.to_dict()["files"]
@@ -104,11 +105,13 @@ class Watched:
     said: dict[str, Any]
 
 
-def watched(docs: Path, folder: Path, *, kill_after_s: float | None = None) -> Watched:
+def watched(
+    docs: Path, folder: Path, *, kill_after_s: float | None = None, how: str = "--index"
+) -> Watched:
     """Run `index` in a process, watch it, and kill it if asked."""
     begun = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, __file__, "--index", str(docs), str(folder)],
+        [sys.executable, __file__, how, str(docs), str(folder)],
         stdout=subprocess.PIPE,
         text=True,
     ) as run:
@@ -261,23 +264,47 @@ def bench(case: str, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def isolation(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what small files cost with and without a process for their parser, in turns."""
+    seconds: dict[str, list[float]] = {"--index": [], "--index-here": []}
+    cpu: dict[str, list[float]] = {"--index": [], "--index-here": []}
+    with tempfile.TemporaryDirectory(dir=arguments.work) as place:
+        docs = Path(place) / "docs"
+        docs.mkdir()
+        about = make_files(docs, arguments)
+        for turn in range(arguments.repeats):
+            for how, own in seconds.items():
+                before = sum(os.times()[2:4])
+                folder = Path(place) / f"index{how}-{turn}"
+                own.append(watched(docs, folder, how=how).seconds)
+                cpu[how].append(sum(os.times()[2:4]) - before)
+    return {
+        **about,
+        "repeats": arguments.repeats,
+        "seconds": {how: round(float(np.median(own)), 2) for how, own in seconds.items()},
+        "cpu_seconds": {how: round(float(np.median(own)), 2) for how, own in cpu.items()},
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
 def main() -> None:
     """Run the named cases and put them into the result."""
-    if sys.argv[1:2] == ["--index"]:
-        index(Path(sys.argv[2]), Path(sys.argv[3]))
+    if sys.argv[1:2] in (["--index"], ["--index-here"]):
+        index(Path(sys.argv[2]), Path(sys.argv[3]), isolated=sys.argv[1] == "--index")
         return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="+", choices=sorted(MAKE))
+    parser.add_argument("cases", nargs="+", choices=[*MAKE, "isolation"])
     parser.add_argument("--megabytes", type=float, default=2000)
     parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--hours", type=float, default=3)
     parser.add_argument("--files", type=int, default=200_000)
+    parser.add_argument("--repeats", type=int, default=5, help="of the isolation case")
     parser.add_argument("--kill-at", type=float, default=0.6, help="share of a whole run's time")
     parser.add_argument("--work", type=Path, help="folder for what is made; default: temporary")
     parser.add_argument("--out", type=Path, default=RESULT)
     arguments = parser.parse_args()
     for case in arguments.cases:
-        found = bench(case, arguments)
+        found = isolation(arguments) if case == "isolation" else bench(case, arguments)
         sys.stdout.write(f"{case}: {json.dumps(found)}\n")
         sys.stdout.flush()
         known = json.loads(arguments.out.read_text("utf-8")) if arguments.out.exists() else {}

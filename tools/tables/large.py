@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import benchmark_tables
 
 
 def table() -> str:
     """Return a line for each input."""
     result = benchmark_tables.read("large")
+    isolation = result.pop("isolation", None)
     lines = [
         [
             each["what"],
@@ -35,4 +38,17 @@ def table() -> str:
     ]
     loads = ", ".join(f"{each['load']:.0f}" for each in result.values())
     machine = benchmark_tables.machine(next(iter(result.values())))
-    return f"{benchmark_tables.table(head, lines)}\n\n{machine}; load during each: {loads}."
+    told = f"{benchmark_tables.table(head, lines)}\n\n{machine}; load during each: {loads}."
+    return told if isolation is None else f"{told}\n\n{_beside(isolation)}"
+
+
+def _beside(result: dict[str, Any]) -> str:
+    """Return what the parser's own process costs."""
+    seconds, cpu = result["seconds"], result["cpu_seconds"]
+    ratio = seconds["--index"] / seconds["--index-here"]
+    return (
+        f"What the process for the parser costs: {result['what']} took {ratio:.2f} times as long "
+        f"as with `index.isolate` off, and {cpu['--index'] - cpu['--index-here']:.1f} s more of CPU "
+        f"time ({cpu['--index']:.1f} s against {cpu['--index-here']:.1f} s; medians of "
+        f"{result['repeats']} in turns)."
+    )
