@@ -106,13 +106,16 @@ class Watch:
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {}
+        self.cpu_seconds: dict[str, list[float]] = {}
+        """Of all threads of this process."""
 
     def time(self, name: str, call: Callable[[], T], *, keep: bool = True) -> T:
         """Call and note how long it took, unless it is to warm up."""
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         result = call()
         if keep:
             self.seconds.setdefault(name, []).append(time.perf_counter() - started)
+            self.cpu_seconds.setdefault(name, []).append(time.process_time() - busy)
         return result
 
     def median(self, name: str) -> float:

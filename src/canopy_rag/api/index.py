@@ -176,7 +176,7 @@ class Index:
     ) -> list[Evidence]:
         """Return what `search` does for each of several queries, in order.
 
-        Queries are embedded in one call, which takes a third of the time of a call for each.
+        Queries are embedded in one call, which takes less time than a call for each.
 
         Args:
             queries: What to look for.

@@ -102,8 +102,8 @@ class EncoderConfig:
     Unset: as the index has it, else `late` for `minilm` and `node` for the others."""
     threads: Annotated[int, Least(1)] | None = None
     """Most forward passes of `minilm` side by side, on one thread each; a query takes one. Unset:
-    as many as there are cores. Ours: threads that share out one pass gained nothing on a busy
-    machine, passes side by side a third (docs/speed.md)."""
+    as many as there are cores. Ours: side by side passes go faster where cores are free; threads
+    that share out one pass only cost (docs/speed.md)."""
     backend: Literal["onnxruntime", "openvino"] = "onnxruntime"
     """What runs `minilm`. `openvino` (extra `openvino`) computes in bfloat16 where the CPU has it:
     faster, and nearly always the same decisions (docs/speed.md). An index made with one can be
