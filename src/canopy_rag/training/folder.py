@@ -91,6 +91,9 @@ def write_folder(
 ) -> None:
     """Write a result: beside its place first, then moved there as a whole.
 
+    What a killed process left beside the place is removed: the number of its process would come
+    again, in a container at every start.
+
     Args:
         folder: Where it goes; not there yet, or empty.
         name: Of the file that describes it.
@@ -99,7 +102,9 @@ def write_folder(
     """
     text = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    beside = folder.with_name(f".{folder.name}.new")
+    if beside.exists():
+        shutil.rmtree(beside)
     beside.mkdir()
     try:
         write(beside)

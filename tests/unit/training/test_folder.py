@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 
@@ -42,6 +43,24 @@ def test_a_failure_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match="no space"):
         write_folder(tmp_path / "out", "adapter.json", {}, write)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_neither_in_the_way_nor_in_the_result(tmp_path):
+    class Killed(BaseException):
+        pass
+
+    def write_half(folder):
+        (folder / "half").write_text("numb")
+        shutil.copytree(folder, tmp_path / "kept")
+        raise Killed
+
+    with pytest.raises(Killed):
+        write_folder(tmp_path / "out", "adapter.json", {}, write_half)
+    # No clean-up runs in a process that is killed.
+    (tmp_path / "kept").rename(tmp_path / ".out.new")
+    write_folder(tmp_path / "out", "adapter.json", {}, lambda folder: None)
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["adapter.json"]
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
 def test_numbers_that_are_none_never_get_into_a_manifest(tmp_path):
