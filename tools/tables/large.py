@@ -48,7 +48,7 @@ def _beside(result: dict[str, Any]) -> str:
     ratio = seconds["--index"] / seconds["--index-here"]
     return (
         f"What the process for the parser costs: {result['what']} took {ratio:.2f} times as long "
-        f"as with `index.isolate` off, and {cpu['--index'] - cpu['--index-here']:.1f} s more of CPU "
+        f"as with `index.isolate` off, {cpu['--index'] - cpu['--index-here']:.1f} s more of CPU "
         f"time ({cpu['--index']:.1f} s against {cpu['--index-here']:.1f} s; medians of "
         f"{result['repeats']} in turns)."
     )
