@@ -34,6 +34,7 @@ _PARTS_AHEAD = 8  # parts of a batch that wait in the memory of the cluster
 _TRIES = 3
 _LOOK_S = 0.5  # between two looks whether the run is to end
 _MOST_NODES = 1 << 20  # of a commit: 250 MB
+_BOOTS = 3  # of a cluster of this machine: on a busy one, the 30 s that Ray allows are too few
 _STARTS = 5  # workers in a row that end before they are ready
 _STORE_BYTES = 256 * 1024 * 1024  # shared memory of a cluster of one machine, for each worker
 
@@ -326,12 +327,16 @@ def connected(settings: RaySettings) -> tuple[Any, bool]:
     # Ray reports lost workers on the standard output, where a caller wants JSON.
     worker: Any = ray._private.worker
     worker._worker_logs_enabled = False
-    try:
-        ray.init(log_to_driver=False, logging_level="ERROR", **options)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError(
-            f"no Ray cluster at {address or 'this machine'}: {error}; check `ray.address`"
-        ) from error
+    for left in reversed(range(_BOOTS if address is None else 1)):
+        try:
+            ray.init(log_to_driver=False, logging_level="ERROR", **options)
+            break
+        except Exception as error:  # Ray raises bare ones
+            ray.shutdown()
+            if not left:
+                raise ConfigError(
+                    f"no Ray cluster at {address or 'this machine'}: {error}; check `ray.address`"
+                ) from error
     return ray, True
 
 
