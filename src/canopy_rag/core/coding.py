@@ -3,9 +3,9 @@
 A row is cut into blocks of 64 entries. A block is stored as a scale and one code per entry, in 8
 bits or in 4, two to a byte. Codes reach one further below zero than above it (-8 to 7), so the
 scale has the sign with which the entry of largest magnitude takes the lowest code; that is GGML's
-Q4_0, there with 32 to a block, and comes an eighth nearer than -7 to 7. One scale per row would let
-one large entry take the precision of all others. What each width costs in bytes and in quality is
-measured in docs/speed.md.
+Q4_0, there with 32 to a block, and comes an eighth nearer than -7 to 7. The scale is then fitted to
+the codes. One scale per row would let one large entry take the precision of all others. What each
+width costs in bytes and in quality is measured in docs/speed.md.
 """
 
 from __future__ import annotations
@@ -126,7 +126,11 @@ def code(rows: Rows, bits: int) -> CodedRows:
     scales = (largest[:, :, 0] / lowest).astype(np.float16)
     # A scale that is too small for float16 makes its block zero.
     divisors = np.where(scales, scales, 1).astype(np.float32)
-    codes = np.rint(blocks / divisors[:, :, None]).clip(lowest, -lowest - 1).reshape(filled.shape)
+    codes = np.rint(blocks / divisors[:, :, None]).clip(lowest, -lowest - 1)
+    # Of all scales for these codes the nearest; above all, it makes each row as much too short.
+    squares = np.einsum("nbk,nbk->nb", codes, codes)
+    fitted = np.einsum("nbk,nbk->nb", codes, blocks) / np.where(squares, squares, 1)
+    scales, codes = fitted.astype(np.float16), codes.reshape(filled.shape)
     if bits == 8:
         return CodedRows(codes=codes.astype(np.int8), scales=scales, dim=dim)
     low, high = np.split((codes + _SHIFT).astype(np.uint8), 2, axis=1)

@@ -12,6 +12,10 @@ from canopy_rag.core.trees import table_tree
 from canopy_rag.core.vectors import NodeVectors, node_matrix, pool, similarities
 
 
+def begin_of(block):
+    return block.start // BLOCK
+
+
 def rows(n, dim, seed=0):
     return np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float16)
 
@@ -27,13 +31,25 @@ def test_each_entry_is_the_code_nearest_to_it(bits, lowest, dim):
     blocks = [slice(begin, begin + BLOCK) for begin in range(0, dim, BLOCK)]
     for block in blocks:
         step = np.abs(numbers[:, block].astype(np.float64)).max(axis=1) / lowest
-        error = np.abs(dense(coded)[:, block] - numbers[:, block])
+        scale = np.abs(coded.scales[:, begin_of(block)]).astype(np.float64)
+        assert (np.abs(scale - step) <= 0.1 * step).all()
+        codes = dense(coded)[:, block] / np.where(scale, scale, 1)[:, None]
+        error = np.abs(codes * step[:, None] - numbers[:, block])
         # Codes end one step short of the largest magnitude on the side that it is not on.
         is_far = np.abs(numbers[:, block]) > (lowest - 1.5) * step[:, None]
         assert (error <= np.where(is_far, 1.01, 0.51) * step[:, None] + 1e-9).all()
         largest = np.abs(numbers[:, block]).argmax(axis=1)
         assert (error[np.arange(20), largest] <= 0.01 * step).all()
     assert (dense(coded)[4] == 0).all()
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_scales_are_fitted_to_the_codes(bits):
+    """What is left of a block has no part in the direction of what is stored."""
+    numbers = rows(200, 384).astype(np.float32)
+    stored = dense(code(numbers, bits)).reshape(200, -1, BLOCK)
+    left = (numbers.reshape(stored.shape) - stored) / np.linalg.norm(stored, axis=2)[:, :, None]
+    assert np.abs((left * stored).sum(axis=2)).max() < 0.01
 
 
 @pytest.mark.parametrize(("bits", "n_bytes"), [(8, 384 + 12), (4, 192 + 12)])
