@@ -150,6 +150,20 @@ def test_a_description_that_is_damaged_is_named(copy: Path, text: str) -> None:
     assert damage["file"] == "index.json"
 
 
+def test_a_description_with_another_encoder_is_named(copy: Path) -> None:
+    text = (copy / "index.json").read_text("utf-8")
+    (copy / "index.json").write_text(text.replace('"hashing', '"hushing'), encoding="utf-8")
+    named = {"file": "index.json", "reason": "has other content than was written"}
+    assert named in verified(copy, 1)["damaged"]
+
+
+def test_roots_that_are_damaged_are_named(copy: Path) -> None:
+    (copy / "roots.json").write_text("{", encoding="utf-8")
+    report = verified(copy, 1)
+    assert [each["file"] for each in report["damaged"]] == ["roots.json"]
+    assert report["rebuild"] == f"canopy index PATH... --index {copy}-new"
+
+
 def test_without_a_description_there_is_no_index_and_none_is_made_over_it(
     copy: Path, made: tuple[Path, Path]
 ) -> None:

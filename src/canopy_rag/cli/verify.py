@@ -48,6 +48,7 @@ def report_of(config: Config) -> dict[str, Any]:
         StoreError: If there is no index, or its place cannot be read.
     """
     from canopy_rag.core.errors import StoreError
+    from canopy_rag.indexing import Roots
     from canopy_rag.pipeline.factory import locate_index
     from canopy_rag.store import LanceStore
 
@@ -60,6 +61,10 @@ def report_of(config: Config) -> dict[str, Any]:
         damaged = [{"file": each.file, "reason": each.reason} for each in found.damaged]
     except StoreError as error:
         n_items, damaged = 0, [{"file": "index.json", "reason": str(error)}]
+    try:
+        Roots(place.local)
+    except StoreError as error:
+        damaged.append({"file": "roots.json", "reason": str(error)})
     return {
         "sound": not damaged,
         "items": n_items,

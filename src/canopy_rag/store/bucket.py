@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import threading
 import time
+import uuid
 import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -213,13 +214,14 @@ class Bucket(Location):
         """
         if self._objects.tag("index.json") is not None:
             return
-        with contextlib.suppress(ChangedError):
-            self._objects.put("write.test", b"1", new=True)
+        name = f"write-{uuid.uuid4().hex}.test"  # of its own: others may ask at the same time
+        self._objects.put(name, b"1", new=True)
         try:
-            self._objects.put("write.test", b"2", new=True)
+            self._objects.put(name, b"2", new=True)
         except ChangedError:
-            self._objects.delete("write.test")
             return
+        finally:
+            self._objects.delete(name)
         raise StoreError(
             f"the storage of {self._address!r} ignores conditional writes (If-None-Match), which "
             "keep two writers apart; take a newer version of it, or a local folder"

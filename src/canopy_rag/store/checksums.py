@@ -14,6 +14,7 @@ from pathlib import Path
 
 NAME = "checksums.json"
 _FOLDER = "tables"
+_DESCRIPTION = "index.json"
 _WRITTEN_OVER = frozenset({"latest_version_hint.json"})
 """Files that are changed in place; without them the engine looks for itself."""
 
@@ -71,8 +72,8 @@ def damaged(folder: Path, *, whole: bool) -> list[Damage]:
 
     Args:
         folder: Of the index.
-        whole: Whether all noted files must be there; without it, a writer that did not get to note
-            what it left may have compacted some away.
+        whole: Whether all must be as noted; without it, a writer that did not get to note what it
+            left may have compacted some away, and described it anew.
 
     Raises:
         OSError: If a file cannot be read.
@@ -84,6 +85,8 @@ def damaged(folder: Path, *, whole: bool) -> list[Damage]:
             if whole:
                 found.append(Damage(file=name, reason="is gone"))
             continue
+        if name == _DESCRIPTION and not whole:
+            continue
         now = path.stat().st_size
         if now != size:
             found.append(Damage(file=name, reason=f"has {now:,} bytes, {size:,} were written"))
@@ -93,7 +96,9 @@ def damaged(folder: Path, *, whole: bool) -> list[Damage]:
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of the tables: their names within the index, and where they are."""
+    """Yield the files that are noted: their names within the index, and where they are."""
+    if (folder / _DESCRIPTION).is_file():
+        yield _DESCRIPTION, folder / _DESCRIPTION
     for place, _, names in os.walk(folder / _FOLDER):
         for name in set(names) - _WRITTEN_OVER:
             path = Path(place) / name

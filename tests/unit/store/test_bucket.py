@@ -342,6 +342,29 @@ def test_another_thread_of_the_writer_is_refused(s3: S3Server, address: str) -> 
         assert "another thread of this process" in str(change.exception())
 
 
+def test_two_that_ask_at_once_whether_the_storage_heeds_conditions_do_not_mislead_each_other(
+    s3: S3Server, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One swept the other's question away before it was asked for the second time."""
+    first, second = place_of(address, s3), place_of(address, s3)
+    put, n_asked = Objects.put, 0
+
+    def between(self: Objects, name: str, data: bytes, **more: Any) -> str:
+        nonlocal n_asked
+        done = put(self, name, data, **more)
+        n_asked += name.endswith(".test")
+        if n_asked == 1 and name.endswith(".test"):
+            monkeypatch.setattr(Objects, "put", put)
+            with second.writing():
+                pass
+            monkeypatch.setattr(Objects, "put", between)
+        return done
+
+    monkeypatch.setattr(Objects, "put", between)
+    with first.writing():
+        pass
+
+
 def test_storage_that_ignores_conditions_is_refused(s3: S3Server, address: str) -> None:
     s3.ignores_conditions = True
     with pytest.raises(StoreError, match="ignores conditional writes"):
