@@ -38,8 +38,8 @@ class NodeVectors:
     """Late pooling: token count of each row, `(n_leaves + 1,)`. None: per node."""
     norms: NDArray[np.float32] | None = None
     """Late pooling: length of each node's weighted sum, `(n_nodes,)`. None: per node. Of the rows
-    before they were coded, whose dot products coding makes smaller by the same share; the noise that
-    it adds lengthens a single row and not the sum of many, and would favour parents."""
+    before they were coded: coding makes all dot products smaller by the same share, and the noise
+    that it adds lengthens a single row but not the sum of many, which would favour parents."""
     tokens: NDArray[np.uint16] | None = None
     """Late pooling with a lexical term: the leaves' token ids, one leaf after the other; `weights`
     says how many each has. None: the encoder has no such term."""
