@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,9 +129,10 @@ def _check_places(item: Item, payload: TextPayload, path: Path) -> None:
         places = locate(item, node.start, node.stop).places
         if any(place.box is None for place in places) or not places:
             continue
-        shown = "".join(payload.text[int(node.start) : int(node.stop)].split())
-        again = "".join(pdf.read_place(path, places).split())
-        expect(shown == again, f"says {shown[:60]!r} where its places say {again[:60]!r}")
+        shown = Counter("".join(payload.text[int(node.start) : int(node.stop)].split()))
+        again = Counter("".join(pdf.read_place(path, places).split()))
+        # Damage lays lines over one another; a box then holds more than the line that it is of.
+        expect(shown <= again, f"its places lack {dict(shown - again)}")
 
 
 def _check_words(data: Any) -> None:

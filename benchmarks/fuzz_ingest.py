@@ -1,6 +1,7 @@
 """Mutated and hostile files through every parser, in processes with limits of time and memory.
 
     python benchmarks/fuzz_ingest.py --count 12000            # the committed result
+    python benchmarks/fuzz_ingest.py --again                  # what broke something, after a fix
     python benchmarks/fuzz_ingest.py --only pdf:123 --keep .  # one case again, its file kept
 
 Each case is a format and a number: the same ones give the same file everywhere that the same seeds
@@ -166,8 +167,32 @@ def campaign(arguments: argparse.Namespace) -> None:
         counts = Counter(outcome for _, outcome, _, _ in found)
         sys.stdout.write(f"{begin + len(part):,} of {len(chosen):,}: {dict(counts)}\n")
         sys.stdout.flush()
+    write_result(arguments)
+
+
+def again(arguments: argparse.Namespace) -> None:
+    """Run the cases of a campaign that broke something once more, and write its result anew."""
+    cases = Cases(arguments.made_up)
+    for file in sorted(arguments.work.glob("slice-*.json")):
+        found = json.loads(file.read_text("utf-8"))
+        bad = {each[0] for each in found if each[1] in FORBIDDEN or each[1] == "net"}
+        if not bad:
+            continue
+        chosen = [(f".{name.partition(':')[0]}", int(name.partition(":")[2])) for name in bad]
+        kept = arguments.work / "kept"
+        new = {each[0]: each for each in run(cases, chosen, arguments.workers, kept)}
+        found = [[*new[each[0]][:4], each[1]] if each[0] in new else each for each in found]
+        file.write_text(json.dumps(found), "utf-8")
+        sys.stdout.write(f"{file.name}: {[each[:2] for each in new.values()]}\n")
+    write_result(arguments)
+
+
+def write_result(arguments: argparse.Namespace) -> None:
+    """Write the result of all slices that are done."""
     found = [
-        each for file in sorted(work.glob("slice-*.json")) for each in json.loads(file.read_text())
+        each
+        for file in sorted(arguments.work.glob("slice-*.json"))
+        for each in json.loads(file.read_text("utf-8"))
     ]
     result = {"count": len(found), **summary(found), **machine(arguments)}
     (arguments.out or RESULTS / "fuzz-ingest.json").write_text(
@@ -179,18 +204,19 @@ def summary(found: list[Any]) -> dict[str, Any]:
     """Return outcomes by format, what the last net caught, and every forbidden case."""
     formats: dict[str, Counter[str]] = defaultdict(Counter)
     net: Counter[str] = Counter()
-    for name, outcome, _, reason in found:
+    for name, outcome, _, reason, *_ in found:
         suffix = name.partition(":")[0]
         formats[suffix][outcome] += 1
         if outcome == "net":
             caught = NET.match(reason)
             net[f"{suffix} {caught[1] if caught else ''}"] += 1
-    kinds = Counter(kind for _, _, how, _ in found for kind in how.split("+"))
+    kinds = Counter(kind for _, _, how, *_ in found for kind in how.split("+"))
     return {
-        "outcomes": dict(Counter(outcome for _, outcome, _, _ in found)),
+        "outcomes": dict(Counter(outcome for _, outcome, *_ in found)),
         "formats": {name: dict(counts) for name, counts in sorted(formats.items())},
         "mutations": dict(kinds.most_common()),
         "caught_by_type": dict(net.most_common()),
+        "before_fixes": dict(Counter(each[4] for each in found if len(each) > 4)),
         "forbidden": [each for each in found if each[1] in FORBIDDEN],
     }
 
@@ -217,11 +243,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="stop before the next slice")
     parser.add_argument("--work", type=Path, default=Path("build/fuzz-ingest"))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--only", nargs="+", metavar="FORMAT:NUMBER")
     parser.add_argument("--keep", type=Path, help="folder for the files of --only")
     arguments = parser.parse_args()
     if not arguments.only:
-        campaign(arguments)
+        (again if arguments.again else campaign)(arguments)
         return
     cases = Cases(arguments.made_up)
     for named in arguments.only:

@@ -166,6 +166,25 @@ def test_rows_repeated_without_end_are_an_error(parse: Parse) -> None:
     assert "is damaged or no workbook" in str(parse("repeated.ods", buffer.getvalue()).reason)
 
 
+def test_a_part_that_stands_in_the_place_of_another_is_a_damaged_document(parse: Parse) -> None:
+    for part in ("[Content_Types].xml", "_rels/.rels"):
+        swapped = changed(document(), part, lambda _: "<a/>")
+        assert "is damaged or no Word document" in str(parse("swapped.docx", swapped).reason)
+
+
+def test_a_damaged_part_of_formats_loses_the_percentages_and_nothing_else(parse: Parse) -> None:
+    import openpyxl
+
+    book, buffer = openpyxl.Workbook(), io.BytesIO()
+    book.active.append(["share", "of"])
+    book.active.append([0.5, "all"])
+    book.active["A2"].number_format = "0%"
+    book.save(buffer)
+    broken = changed(buffer.getvalue(), "xl/_rels/workbook.xml.rels", lambda text: text + "<")
+    parsed = parse("formats.xlsx", broken)
+    assert parsed.reason is not None or "number formats cannot be read" in parsed.notes[0][1]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "txt", "html", "md", "jsonl"])
 def test_a_packed_file_under_another_name_is_not_text(parse: Parse, suffix: str) -> None:
     data = gzip.compress(b"a,b\n" * 1000, mtime=0)
@@ -228,6 +247,11 @@ def test_a_table_of_a_million_columns_is_an_item(parse: Parse) -> None:
     (item,) = parse("wide.csv", ",".join(["x"] * 10**6) + "\n" + ",".join(["1"] * 10**6)).items
     assert isinstance(item.payload, TablePayload)
     assert {len(row) for row in item.payload.rows} == {10**6}
+
+
+def test_rows_far_shorter_than_the_header_do_not_fill_the_memory(parse: Parse) -> None:
+    head = ",".join(f"c{n}" for n in range(100_000))
+    assert "rows of a few cells" in str(parse("head.csv", f"{head}\n" + "1,2\n" * 5_000).reason)
 
 
 def test_a_cell_of_twenty_megabytes_is_kept(parse: Parse) -> None:

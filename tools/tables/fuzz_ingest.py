@@ -17,6 +17,13 @@ def table() -> str:
         f"{limits['memory_mb']:,} MB and {limits['seconds']:.0f} s without a result; "
         f"{benchmark_tables.machine(result)}."
     )
+    before = result["before_fixes"]
+    if before:
+        n_bad = sum(before.get(each, 0) for each in FORBIDDEN)
+        told += (
+            f" Before the fixes {n_bad} of them broke a promise and {before.get('net', 0)} were "
+            "unnamed damage; these ran again."
+        )
     lines = []
     for name, counts in result["formats"].items():
         shown = [f"{counts.get(each, 0):,}" for each in (*OUTCOMES, *FORBIDDEN)]

@@ -71,6 +71,7 @@ def _opened(path: Path, uri: str) -> Any:
         packages.OpcError,
         KeyError,
         ValueError,
+        AttributeError,  # of parts that stand in the place of others
         SyntaxError,  # lxml's errors derive from it
         EOFError,
         NotImplementedError,  # encrypted entries

@@ -18,7 +18,10 @@ def check_unpacked(path: Path, uri: str) -> None:
         IngestError: If it would.
         zipfile.BadZipFile: If it is no archive.
     """
-    with zipfile.ZipFile(path) as archive:
-        unpacked = sum(entry.file_size for entry in archive.infolist())
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(entry.file_size for entry in archive.infolist())
+    except (NotImplementedError, ValueError, EOFError) as error:  # of a damaged directory
+        raise zipfile.BadZipFile(str(error)) from error
     if unpacked > MAX_UNPACKED:
         raise IngestError(uri, f"would unpack to {unpacked // 10**6} MB: refused")

@@ -31,6 +31,9 @@ _NO_DELIMITER = "\x1f"
 _SAMPLE_CHARS = 262_144
 _BLOCK_BYTES = 1 << 20
 _MAX_CAPTION_ROWS = 10
+_MOST_ADDED = 20_000_000
+_MOST_ADDED_SHARE = 50
+"""A small file could fill up any memory with empty cells."""
 _MAX_CELL_CHARS = 2**31 - 1
 
 
@@ -56,7 +59,7 @@ def tables(path: Path, uri: str, options: IngestOptions, assembler: Assembler) -
             captions, first = _without_captions(first)
             header = first.pop(0) if has_header(first) else []
             width = len(header) or max(map(len, first))
-            padded = (row + [""] * (width - len(row)) for row in chain(first, rows))
+            padded = _padded(chain(first, rows), width, uri)
             yield from assembler.table_items(header, padded, caption=" ".join(captions))
         except csv.Error as error:
             raise IngestError(uri, f"is no table that can be read: {error}") from error
@@ -114,6 +117,20 @@ def _filled(rows: Iterable[Row]) -> Iterator[Row]:
             yield row
         elif row:
             held.append(row)
+
+
+def _padded(rows: Iterable[Row], width: int, uri: str) -> Iterator[Row]:
+    """Yield rows with cells for all columns, unless nearly all of them would be made up."""
+    n_cells = n_added = 0
+    for row in rows:
+        added = max(0, width - len(row))
+        n_cells += len(row)
+        n_added += added
+        if n_added > _MOST_ADDED and n_added > _MOST_ADDED_SHARE * n_cells:
+            raise IngestError(
+                uri, f"has {width:,} columns and rows of a few cells: mend its first line"
+            )
+        yield row + [""] * added
 
 
 def _without_captions(rows: Sequence[Row]) -> tuple[list[str], list[Row]]:

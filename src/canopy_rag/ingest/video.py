@@ -18,6 +18,8 @@ from canopy_rag.ingest.sidecar import caption_files, readable_name, sidecar_capt
 from canopy_rag.ingest.video_scan import Scan, duration_of, scan
 from canopy_rag.media.frames import open_video, video_stream
 
+_SHORTEST_S = 0.001
+"""Times are kept to the millisecond; broken rates make shorter videos."""
 _CAPTION_TAGS = ("title", "description", "comment")
 
 
@@ -49,6 +51,7 @@ def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
         embedded = None if cues else _text_stream(container, uri, options)
         found = scan(container, stream, embedded, uri)
         duration, ends_early = duration_of(found, (container.duration or 0) / 1_000_000)
+        duration = max(duration, _SHORTEST_S)
         caption = sidecar_caption(path, uri, options) or _inside_caption(container)
     _note_damage(found, duration, ends_early, uri, options)
     segments = _segments(found, duration, cues or subs.from_events(found.events), uri, options)
