@@ -29,8 +29,9 @@ def table() -> str:
     ]
     head += ["same index", "vectors apart by at most"]
     cost = result["per_item"]
+    runs = "one run each" if result["repeats"] == 1 else f"medians of {result['repeats']} runs"
     return (
-        f"{result['files']} files, {result['items']} items; medians of {result['repeats']}; "
+        f"{result['files']} files, {result['items']} items; {runs}; "
         f"{result['machine']}, load {result['load']}, Ray {result['ray']}. The cluster was started "
         f"before, in {result['cluster_start_s']:.0f} s; each run starts its workers and loads the "
         f"model.\n\n{benchmark_tables.table(head, lines)}\n\n"

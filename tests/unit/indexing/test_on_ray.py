@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from canopy_rag.core.coding import dense
 from canopy_rag.core.errors import ConfigError, ModelError
 from canopy_rag.indexing import on_ray
 from canopy_rag.indexing.encoding import GROUP_NODES
+from canopy_rag.indexing.engine import LocalEngine
 from canopy_rag.indexing.on_ray import RayEngine, RaySettings
 from canopy_rag.indexing.ray_worker import RayWorker, Recipe
 from canopy_rag.testing.memory_store import MemoryStore
@@ -278,6 +280,29 @@ def test_an_unchanged_folder_starts_no_worker(bench: Bench, docs: Path, aged) ->
         raise AssertionError("there is nothing to do")
 
     assert bench.run(docs, engine=engine).unchanged == 1
+
+
+def test_an_engine_that_loses_a_file_does_not_pass_for_done(bench: Bench, docs: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        write(docs / name, name)
+
+    class Lossy(LocalEngine):
+        def encoded(self, work):
+            yield from islice(super().encoded(work), 1)
+
+    def engine(_n_files, stopping):
+        return Lossy(
+            READER.parse,
+            bench.encoder,
+            checksum=lambda task: task.sha256,
+            workers=1,
+            limits=None,
+            stopping=stopping,
+        )
+
+    with pytest.raises(RuntimeError, match="1 of 2 files back"):
+        bench.run(docs, engine=engine)
+    assert bench.run(docs).indexed == 1
 
 
 def test_a_worker_sends_parts_of_a_large_file_and_skips_what_was_received(docs: Path) -> None:
