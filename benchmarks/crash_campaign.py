@@ -51,8 +51,6 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="Where trials with faults are kept.")
     parser.add_argument("--dry", action="store_true", help="Write no result.")
     args = parser.parse_args()
-    path = samples.RESULTS / "crash.json"
-    result: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"kinds": {}}
     for name in args.kind or KINDS:
         begin = time.perf_counter()
         folder = Path(tempfile.mkdtemp(dir=args.keep)).resolve()
@@ -63,10 +61,16 @@ def main() -> None:
                 shutil.rmtree(folder)
         told = {**outcome.to_dict(), "seed": args.seed}
         print(name, told, f"{time.perf_counter() - begin:.0f} s")
-        result["kinds"][name] = told
-        result |= samples.machine()
         if not args.dry:
-            samples.write("crash", result)
+            _write(name, told)
+
+
+def _write(name: str, told: dict[str, Any]) -> None:
+    """Put the outcome of one kind beside those of the others."""
+    path = samples.RESULTS / "crash.json"
+    result: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"kinds": {}}
+    result["kinds"][name] = told
+    samples.write("crash", {**result, **samples.machine()})
 
 
 if __name__ == "__main__":

@@ -365,6 +365,8 @@ def _check_whole(
     found = {each.found.item.id for each in explained}
     told = {each.item.id for each in evidence.entries} | {e.item_id for e in evidence.left_out}
     case.tally.check("every hit is shown or named", found == told, query, k, selection)
+    if k >= len(case.items):
+        case.tally.check("all items are hits", found == case.items.keys(), query, k)
     for each in explained:
         ends = [node for node, outcome in each.refinement.outcomes.items() if outcome != "split"]
         whole = sorted(_leaves(ends, each)) == _leaves([0], each)

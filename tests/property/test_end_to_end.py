@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -40,3 +42,37 @@ def test_the_packaged_encoder_shows_the_same_alone_and_among_others():
         check_all(seed, tally, "minilm")
     assert not tally.violations
     assert tally.checks["nor are its vectors"]
+
+
+def _shifted(chars):
+    def shifted(*args):
+        found = chars(*args)
+        return found and (found[0] + 1, found[1] + 1)
+
+    return shifted
+
+
+@pytest.mark.parametrize(
+    ("place", "sabotage", "noticed"),
+    [
+        ("canopy_rag.core.provenance._chars", _shifted, "verbatim at its place"),
+        (
+            "canopy_rag.api.index.fitted",
+            lambda _: lambda evidence, settings: evidence,
+            "within the budget",
+        ),
+        ("canopy_rag.core.render.head_lines", lambda _: lambda item: [], "tables have their"),
+        (
+            "canopy_rag.api.index.explain",
+            lambda explain: lambda *args: explain(*args)[1:],
+            "all items are hits",
+        ),
+    ],
+)
+def test_what_does_not_hold_is_noticed(monkeypatch, place, sabotage, noticed):
+    module, _, name = place.rpartition(".")
+    original = getattr(importlib.import_module(module), name)
+    monkeypatch.setattr(place, sabotage(original))
+    tally = Tally()
+    check_all(7, tally)
+    assert any(each.startswith(noticed) for each in tally.violations)
