@@ -48,6 +48,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--kind", action="append", choices=sorted(KINDS))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--add", action="store_true", help="To kills by other seeds before.")
     parser.add_argument("--keep", type=Path, help="Where trials with faults are kept.")
     parser.add_argument("--dry", action="store_true", help="Write no result.")
     args = parser.parse_args()
@@ -59,16 +60,21 @@ def main() -> None:
         finally:
             if args.keep is None:
                 shutil.rmtree(folder)
-        told = {**outcome.to_dict(), "seed": args.seed}
+        told = {**outcome.to_dict(), "seeds": [args.seed]}
         print(name, told, f"{time.perf_counter() - begin:.0f} s")
         if not args.dry:
-            _write(name, told)
+            _write(name, told, add=args.add)
 
 
-def _write(name: str, told: dict[str, Any]) -> None:
-    """Put the outcome of one kind beside those of the others."""
+def _write(name: str, told: dict[str, Any], *, add: bool) -> None:
+    """Put the outcome of one kind beside those of the others, or add it to that of the same kind."""
     path = samples.RESULTS / "crash.json"
     result: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"kinds": {}}
+    before = result["kinds"].get(name)
+    if add and before is not None:
+        if set(before["seeds"]) & set(told["seeds"]):
+            raise ValueError(f"{name}: the kills of seed {told['seeds']} are counted already")
+        told = {each: before[each] + value for each, value in told.items()}
     result["kinds"][name] = told
     samples.write("crash", {**result, **samples.machine()})
 
