@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _write(name: str, told: dict[str, Any], *, add: bool) -> None:
-    """Put the outcome of one kind beside those of the others, or add it to that of the same kind."""
+    """Put the outcome of one kind beside the others, or add it to that of the same kind."""
     path = samples.RESULTS / "crash.json"
     result: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {"kinds": {}}
     before = result["kinds"].get(name)
