@@ -16,7 +16,7 @@ def table() -> str:
                 way,
                 f"{rate:.1f}",
                 f"{own['rate_to_bare'][way]:.2f}",
-                f"{own.get('cpu_to_bare', {}).get(way, 0):.2f}",
+                f"{own['cpu_to_bare'][way]:.2f}",
             ]
             for way, rate in own["items_per_s"].items()
         ],
