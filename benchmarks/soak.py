@@ -209,7 +209,7 @@ class Load:
         return await self.client.get(self.draw.choice(paths))
 
     async def page(self) -> httpx.Response:
-        name = self.draw.choice(["/", "/static/app.js", "/static/item.js", "/openapi.json"])
+        name = self.draw.choice(["/", "/static/main.js", "/static/item.js", "/openapi.json"])
         return await self.client.get(name)
 
     async def meta(self) -> httpx.Response:
