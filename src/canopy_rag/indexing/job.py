@@ -207,7 +207,7 @@ class _Run:
     def _write_all(self, encoded: Iterator[tuple[Work[Task], AnyEncoded]], total: int) -> None:
         for work, file in encoded:
             self._tell(work.about.file.display, total)
-            self.writer.add(work.about, file)
+            self.writer.add(work.about, file, partial(self._tell, work.about.file.display, total))
             self.n_done += 1
             if self.interrupt.asked:
                 break
@@ -273,9 +273,10 @@ class _Run:
         path = self._path_of(record)
         return path is not None and path.is_relative_to(folder)
 
-    def _tell(self, current: str, total: int) -> None:
+    def _tell(self, current: str, total: int, more: int = 0) -> None:
+        """Tell how far the run is, with `more` items of the file at work."""
         if self.on_progress is not None:
-            self.on_progress(self.n_done, total, current, self.report.items)
+            self.on_progress(self.n_done, total, current, self.report.items + more)
 
 
 def _local_engine(

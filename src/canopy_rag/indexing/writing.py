@@ -70,8 +70,13 @@ class Writer:
         self._notes: list[tuple[str, str]] = []
         """Files as the user named them, and what is to be said of them."""
 
-    def add(self, task: Task, encoded: AnyEncoded) -> None:
+    def add(self, task: Task, encoded: AnyEncoded, tell: Callable[[int], None]) -> None:
         """Take in one file; write when a group is full.
+
+        Args:
+            task: The file.
+            encoded: Its items.
+            tell: Hears now and then how many items of a large file are written.
 
         Raises:
             StoreError: If the store cannot be written.
@@ -80,7 +85,7 @@ class Writer:
             self.fail(task.file, task.uri, task.known, encoded.reason)
         elif encoded.rest is not None:
             self.flush()
-            self._write_large(task, encoded.rest)
+            self._write_large(task, encoded.rest, tell)
         else:
             self._group.append((task, encoded.entries))
             self._n_nodes += sum(entry.n_nodes for entry in encoded.entries)
@@ -118,11 +123,14 @@ class Writer:
         self._manifest.put([replace(record, status="failed", reason=reason)])
 
     def _write_large(
-        self, task: Task, parts: Iterator[list[Entry]] | Iterator[list[Packed]]
+        self,
+        task: Task,
+        parts: Iterator[list[Entry]] | Iterator[list[Packed]],
+        tell: Callable[[int], None],
     ) -> None:
         """Write a file whose items are not all in memory at any time."""
         try:
-            n_items = self._store.replace({task.uri}, self._streamed(parts))
+            n_items = self._store.replace({task.uri}, self._streamed(parts, tell))
         except StoppedError:
             return
         except UnreadableError as error:
@@ -131,12 +139,17 @@ class Writer:
         self._settle([(task, n_items)])
 
     def _streamed(
-        self, parts: Iterator[list[Entry]] | Iterator[list[Packed]]
+        self,
+        parts: Iterator[list[Entry]] | Iterator[list[Packed]],
+        tell: Callable[[int], None],
     ) -> Iterator[Entry | Packed]:
+        n_items = 0
         for entries in parts:
             if self._stopping():
                 raise StoppedError
             yield from entries
+            n_items += sum(len(entry.ids) for entry in entries)
+            tell(n_items)
 
     def _settle(self, written: list[tuple[Task, int]]) -> None:
         """Note files that the store has now."""

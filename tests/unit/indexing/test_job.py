@@ -255,6 +255,16 @@ def test_progress_ends_with_all_done(bench: Bench, docs: Path) -> None:
     assert heard[0][2].endswith("0.txt")
 
 
+def test_progress_goes_on_within_a_large_file(bench: Bench, docs: Path) -> None:
+    write(docs / "large.txt", *(f"line {n}" for n in range(GROUP_NODES)))
+    items = []
+    bench.run(docs, on_progress=lambda done, total, current, n: items.append((done, n)))
+    within = [n for done, n in items if done == 0]
+    assert len(within) > 3
+    assert within == sorted(within)
+    assert items[-1] == (1, GROUP_NODES)
+
+
 @pytest.fixture
 def spawnable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let worker processes import the parser of these tests."""
