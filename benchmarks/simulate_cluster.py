@@ -2,10 +2,9 @@
 
 Workers parse, encode and pack batches; one process writes what comes back, in the order of arrival.
 A worker whose parts pile up waits, a worker that is lost loses the batch it is at and is replaced
-after a while, and some are slow for good. Costs of parsing, packing and writing come from
-`benchmarks/results/ray.json`, that of encoding on a core from `benchmarks/results/index.json`; the
-rate of a GPU is an assumption, to be replaced by yours (`--gpu-rate`). Writes
-`benchmarks/results/cluster.json`.
+after a while, and some are slow for good. What an item costs on a core comes from
+`benchmarks/results/ray.json`; the rate of a GPU is an assumption, to be replaced by yours
+(`--gpu-rate`). Writes `benchmarks/results/cluster.json`.
 """
 
 from __future__ import annotations
@@ -186,8 +185,9 @@ def main() -> None:
     arguments = made.parse_args()
     own = json.loads((RESULTS / "ray.json").read_text("utf-8"))
     cost = own["per_item"]
-    rates = json.loads((RESULTS / "index.json").read_text("utf-8"))["pipeline"]["items_per_s"]
-    core_s = 1 / rates["canopy index"]  # parsing beside it included
+    core_s = (
+        own["rows"]["local"]["cpu_of_this_process_ms_per_item"] / 1000 + cost["parse_ms"] / 1000
+    )
     write_s = cost["write_ms"] / 1000
     # Packing is in the process of the encoder, so that several share a fast GPU.
     sharing = math.ceil(arguments.gpu_rate * cost["pack_ms"] / 1000)
