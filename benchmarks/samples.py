@@ -87,6 +87,11 @@ class PoolStore:
         self._nodes = [each.nodes for each in vectors]
         self._matrix = np.stack([each.item for each in vectors])  # (n_items, dim)
 
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The items' vectors, `(n_items, dim)`."""
+        return self._matrix
+
     def search(
         self,
         query: NDArray[np.float32],

@@ -140,6 +140,10 @@ class Catalog:
                 self._folder.tables,
                 read_consistency_interval=self._folder.consistency,
                 storage_options=None if options is None else dict(options),
+                session=lancedb.Session(
+                    index_cache_size_bytes=self._limits.cache_bytes,
+                    metadata_cache_size_bytes=self._limits.cache_bytes // 4,
+                ),
             )
         return self._connection
 

@@ -301,8 +301,9 @@ class LanceStore:
         """Return the number of items of every source that has some."""
         counts: dict[str, int] = {}
         for table in self._catalog.tables().values():
-            for uri in table.rows(["uri"]).column("uri").to_pylist():
-                counts[from_utf8(uri)] = counts.get(from_utf8(uri), 0) + 1
+            for each in table.rows(["uri"]).column("uri").value_counts():
+                uri = from_utf8(each["values"].as_py())
+                counts[uri] = counts.get(uri, 0) + each["counts"].as_py()
         return counts
 
     @contextlib.contextmanager

@@ -12,25 +12,31 @@ from canopy_rag.core.types import MODALITIES
 from canopy_rag.store.location import IndexMeta
 from canopy_rag.store.table import ItemTable
 
+_LINES = 10_000
+
 
 def digest(tables: Mapping[str, ItemTable]) -> str:
     """Return a SHA-256 over the item ids and contents of corpora, sorted."""
-    lines = []
-    for corpus, table in tables.items():
-        rows = table.rows(["id", "digest"])
-        item_ids, digests = (rows.column(name).to_pylist() for name in ("id", "digest"))
-        lines += [
-            f"{corpus}\0{item_id}\0{content}\n"
-            for item_id, content in zip(item_ids, digests, strict=True)
-        ]
-    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+    total = hashlib.sha256()
+    # Corpus by corpus, id by id: what sorting all lines would give, and a part of them at a time.
+    for corpus in sorted(tables):
+        rows = tables[corpus].rows(["id", "digest"]).sort_by("id")
+        for part in rows.to_batches(max_chunksize=_LINES):
+            item_ids, digests = (part.column(name).to_pylist() for name in ("id", "digest"))
+            lines = [
+                f"{corpus}\0{item_id}\0{content}\n"
+                for item_id, content in zip(item_ids, digests, strict=True)
+            ]
+            total.update("".join(lines).encode())
+    return total.hexdigest()
 
 
 def of_tables(tables: Mapping[str, ItemTable]) -> dict[str, Any]:
     """Return what the tables tell: nodes, digest, indices."""
     return {
         "nodes": sum(
-            sum(table.rows(["n_nodes"]).column("n_nodes").to_pylist()) for table in tables.values()
+            int(table.rows(["n_nodes"]).column("n_nodes").to_numpy().sum())
+            for table in tables.values()
         ),
         "digest": digest(tables),
         "indices": sorted({name for table in tables.values() for name in table.indexed()}),

@@ -19,7 +19,9 @@ from canopy_rag.core.errors import StoreError
 from canopy_rag.core.types import Modality
 from canopy_rag.store.location import Location, is_of_engine
 from canopy_rag.store.matrix import Candidate, ItemMatrix, ranked, vectors_of
+from canopy_rag.store.partitions import BYTES
 from canopy_rag.store.rows import ITEM_COLUMNS, VECTOR_COLUMNS, to_utf8
+from canopy_rag.store.warm import Held, Warm
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +35,7 @@ _REFINE = 4
 _SETTLED_NS = 100_000_000  # coarser than the clock of local file systems
 _OFTEN = 8  # searches of one version, before its rows are kept
 _RETRAIN = 4  # the partitions of an index that grew by more than this no longer fit
+_TRAINED_ON, _ROUNDS = 32, 12  # items per partition; LanceDB's 256 and 50 take 50 x as long
 _SLICE = 20_000  # rows rewritten at a time: bounds the memory of a purge
 
 
@@ -42,6 +45,13 @@ class MemoryLimits:
 
     exact_bytes: int = 256 * 1024 * 1024
     """Item vectors up to this size are searched exactly: 170,000 items of 384 entries."""
+    partitioned_bytes: int = 1024 * 1024 * 1024
+    """More item vectors than that are put into partitions once they are searched often, a byte an
+    entry: up to this size, 2.7 million items of 384 entries. Until then, and above, the index on
+    disk is searched. 0: always."""
+    cache_bytes: int = 256 * 1024 * 1024
+    """What the engine may keep of its indices, and a quarter of it more of what files say of
+    themselves. The index of 600,000 vectors of 384 entries fits; of a larger one it reads more."""
     resident_bytes: int = 256 * 1024 * 1024
     """A table up to this size, trees and node vectors included, is kept whole once it is searched
     often: 27,000 items of 15 nodes. Reading ten rows costs thread switches of the engine, which
@@ -70,6 +80,7 @@ class ItemTable:
         self._versions = versions
         self._lock = threading.Lock()
         self._matrix: ItemMatrix | None = None
+        self._warm = Warm(table, self._is_for_partitions, self._is_current)
 
     def __len__(self) -> int:
         with self._reading():
@@ -93,9 +104,13 @@ class ItemTable:
     ) -> list[Candidate]:
         """Return the `k` nearest items: exact while the vectors fit into memory, else ANN."""
         with self._reading():
+            found = self._warm.nearest(query, k, modalities)
+            if found is not None:
+                return found
             matrix = self._current_matrix()
             if matrix is not None:
                 return matrix.nearest(query, k, modalities)
+            self._warm.searched()
             # Twice as many as asked for: equal similarities at the border are then ordered by id.
             search = (
                 self._table.search(query, vector_column_name="vector")
@@ -109,6 +124,15 @@ class ItemTable:
             if modalities is not None:
                 search = search.where(_in("modality", modalities), prefilter=True)
             return _candidates(search.to_arrow(), query)[:k]
+
+    @property
+    def is_warm(self) -> bool:
+        """Whether a search looks into partitions in memory now."""
+        return self._warm.is_ready
+
+    def settle(self) -> None:
+        """Return once no partitions are being made."""
+        self._warm.wait()
 
     def matching(
         self, text: str, query: NDArray[np.float32], n: int, modalities: Sequence[Modality] | None
@@ -235,14 +259,19 @@ class ItemTable:
             self._table.create_index("text", config=words)
         outgrown = trained and n_items >= _RETRAIN * trained
         if n_items >= ANN_FROM and ("vector" not in indexed or outgrown):
-            config = index.IvfSq(distance_type="dot", num_partitions=max(1, round(n_items**0.5)))
+            config = index.IvfSq(
+                distance_type="dot",
+                num_partitions=max(1, round(n_items**0.5)),
+                sample_rate=_TRAINED_ON,
+                max_iterations=_ROUNDS,
+            )
             self._table.create_index("vector", config=config, replace=True)
             return n_items
         return trained
 
     def _rewrite(self) -> None:
         """Write every row anew; a file whose rows have all moved is then deleted."""
-        row_ids = np.sort(self.rows_with_ids(["id"]).column("_rowid").to_numpy())
+        row_ids = np.sort(self.rows_with_ids(["n_nodes"]).column("_rowid").to_numpy())
         for begin in range(0, len(row_ids), _SLICE):
             part = row_ids[begin : begin + _SLICE]
             within = f"_rowid >= {part[0]} AND _rowid <= {part[-1]}"
@@ -265,12 +294,16 @@ class ItemTable:
             matrix = self._matrix
             if matrix is not None and matrix is not known and self._is_current(matrix):
                 return matrix  # another thread was faster
-            if self._table.count_rows() * self.dim * 4 > self._limits.exact_bytes:
+            if self._table.count_rows() > self._limits.exact_bytes // (4 * self.dim):
                 self._matrix = None
             else:
                 often = matrix is not None and matrix.n_searches >= _OFTEN
                 self._matrix = self._load(resident=often and self._fits())
             return self._matrix
+
+    def _is_for_partitions(self, n_items: int) -> bool:
+        least = self._limits.exact_bytes // (4 * self.dim)
+        return least < n_items <= self._limits.partitioned_bytes // (self.dim + BYTES)
 
     def _is_due(self, matrix: ItemMatrix) -> bool:
         """Count a search; whether the rows are to be kept from now on."""
@@ -280,7 +313,7 @@ class ItemTable:
     def _fits(self) -> bool:
         return int(self._table.stats()["total_bytes"]) <= self._limits.resident_bytes
 
-    def _is_current(self, matrix: ItemMatrix) -> bool:
+    def _is_current(self, matrix: ItemMatrix | Held) -> bool:
         """Whether no commit came since, by the folder's time stamp if that can be trusted."""
         stamp = self._stamp()
         if stamp is not None and stamp == matrix.stamp:
