@@ -8,6 +8,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,24 +46,38 @@ def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
         IngestError: If the file is damaged, encrypted or no Word document.
         MissingDependencyError: If python-docx is not installed.
     """
-    document = _opened(path, uri)
-    reader = _Reader(Styles(document.styles.element), notes_of(document.part))
-    body = document.element.body
-    title = str(document.core_properties.title or "").strip()
+    opened = _opened(path, uri)
+    reader, body, title = _Reader(opened.styles, opened.notes), opened.body, opened.title
     if title.lower() in _NO_TITLES:
         title = reader.first_heading(body) or readable_name(Path(uri))
     yield from Assembler(uri, title, options).items(reader.stream(body))
 
 
-def _opened(path: Path, uri: str) -> Any:
-    """Return the document, after a look at what it would unpack to."""
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The parts of a document that are read."""
+
+    body: Any
+    styles: Styles
+    notes: dict[tuple[str, str], list[str]]
+    title: str
+
+
+def _opened(path: Path, uri: str) -> _Opened:
+    """Return the document's parts, after a look at what it would unpack to."""
     library = require("docx", extra="index", feature="reading Word documents")
     packages = require("docx.opc.exceptions", extra="index", feature="reading Word documents")
     if read_bytes(path, uri).startswith(_OLE):
         raise IngestError(uri, "is encrypted, or an old .doc: save it as .docx without a password")
     try:
         check_unpacked(path, uri)
-        return library.Document(str(path))
+        document = library.Document(str(path))
+        return _Opened(
+            body=document.element.body,
+            styles=Styles(document.styles.element),
+            notes=notes_of(document.part),
+            title=str(document.core_properties.title or "").strip(),
+        )
     except IngestError:
         raise
     except (

@@ -32,10 +32,10 @@ def tables(path: Path, uri: str, options: IngestOptions, assembler: Assembler) -
     parquet = require("pyarrow.parquet", extra="index", feature="reading Parquet")
     try:
         file = parquet.ParquetFile(path)
+        names = file.schema_arrow.names
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise IngestError(uri, f"is damaged or no Parquet ({error})") from error
     with file:
-        names = file.schema_arrow.names
         if not names:
             raise IngestError(uri, "has no columns")
         try:
