@@ -37,7 +37,7 @@ from canopy_rag.store import LanceStore
 from canopy_rag.store.rows import arrow, schema
 
 ENGINE = Path(__file__).parent / "scale_engine.py"
-MOST = {"qdrant": 100_000, "milvus": 100_000, "faiss-hnsw": 100_000, "usearch": 100_000}
+MOST = {"qdrant": 10_000, "milvus": 10_000, "faiss-hnsw": 100_000, "usearch": 100_000}
 """Items up to which an engine is asked: local Qdrant and Milvus Lite compare every vector."""
 OWN = ("canopy", "canopy-disk")
 PEERS = ("faiss-ivf", "faiss-hnsw", "usearch", "qdrant", "milvus")
