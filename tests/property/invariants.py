@@ -371,13 +371,18 @@ def _check_whole(
         ends = [node for node, outcome in each.refinement.outcomes.items() if outcome != "split"]
         whole = sorted(_leaves(ends, each)) == _leaves([0], each)
         case.tally.check("kept and dropped make the whole", whole, query, each.found.item.id)
-    if selection.min_tokens:  # what is that short is whole, whatever was selected
-        return
-    selected = {each.found.item.id: set(_leaves(each.refinement.kept, each)) for each in explained}
+    free = case.index.search(query, k=k, selection=replace(selection, budget=None))
+    selected = {each.found.item.id: each.refinement.kept for each in explained}
+    unlimited = {entry.item.id: entry for entry in free.entries}
+    for name, entry in unlimited.items():
+        as_selected = entry.why != "refined" or entry.kept == selected[name]
+        case.tally.check("what was selected is shown", as_selected, query, name)
     for entry in evidence.entries:
-        shown = {leaf for node in entry.kept for leaf in leaves(entry.item.nodes, node)}
-        fits = entry.why == "whole" or shown <= selected[entry.item.id]
-        case.tally.check("only what was selected is shown", fits, query, entry.item.id)
+        shown, before = (
+            {leaf for node in each.kept for leaf in leaves(each.item.nodes, node)}
+            for each in (entry, unlimited[entry.item.id])
+        )
+        case.tally.check("a budget only takes away", shown <= before, query, entry.item.id)
 
 
 def _leaves(nodes: Iterable[int], each: Explained) -> list[int]:
