@@ -18,19 +18,22 @@ def table() -> str:
             " / ".join(f"{100 * each:.0f}" for each in own["share"]),
             f"{own['asked_per_reply']:.2f}",
             f"{own['p95_s'] / result['unit_s']:.1f}",
-            str(own["errors"]),
+            f"{result['loopback'][name][policy]['of_ideal']:.2f}",
+            f"{own['errors']} / {result['loopback'][name][policy]['errors']}",
         ]
-        for name, policies in result["scenarios"].items()
+        for name, policies in result["virtual"].items()
         for policy, own in policies.items()
     ]
     head = ["servers", "chosen by", "of ideal", "share, %", "asked per reply", "p95, latencies"]
     told = (
         f"{result['in_flight']} requests in flight, {result['places']} places at each server, a "
-        f"fast server's latency is {result['unit_s']:g} s, time-out {result['timeout_s']:g} s; "
-        f"medians of {result['repeats']} windows of {result['seconds']:g} s; "
+        f"fast server's latency is {result['unit_s']:g} s, time-out {result['timeout_s']:g} s. "
+        f"{result['virtual_seconds'] / 60:.0f} minutes of virtual time; on loopback "
+        f"{result['seconds']:g} s each, the median of {result['repeats']}; "
         f"{benchmark_tables.machine(result)}."
     )
-    return f"{told}\n\n{benchmark_tables.table([*head, 'errors seen'], lines)}"
+    head += ["on loopback, of ideal", "errors seen, virtual / loopback"]
+    return f"{told}\n\n{benchmark_tables.table(head, lines)}"
 
 
 def _best(value: float, policies: dict[str, dict[str, Any]]) -> str:
