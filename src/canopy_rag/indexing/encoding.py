@@ -6,7 +6,7 @@ One thread encodes, batch by batch; meanwhile the caller parses on, and writes w
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -132,19 +132,23 @@ class Encoding(Generic[T]):
 
     def _parts(self, work: Work[T], file: Parsed) -> Iterator[list[Entry]]:
         rest = iter(file.rest or ())
-        items, ahead = file.items, self._encode(file.items)
-        while items:
-            try:
-                following = _some(rest)
-            except Exception as error:  # a parser may fail in any way; the run goes on
-                raise UnreadableError(reason_of(error)) from error
-            try:
-                vectors = ahead.result()
-            except EncodeError as error:
-                raise UnreadableError(reason_of(error)) from error
-            ahead = self._encode(following)
-            yield self._entries(work, items, vectors)
-            items = following
+        try:
+            items, ahead = file.items, self._encode(file.items)
+            while items:
+                try:
+                    following = _some(rest)
+                except Exception as error:  # a parser may fail in any way; the run goes on
+                    raise UnreadableError(reason_of(error)) from error
+                try:
+                    vectors = ahead.result()
+                except EncodeError as error:
+                    raise UnreadableError(reason_of(error)) from error
+                ahead = self._encode(following)
+                yield self._entries(work, items, vectors)
+                items = following
+        finally:
+            if isinstance(rest, Generator):  # its parser must not wait for somebody to read on
+                rest.close()
 
     def _entries(
         self, work: Work[T], items: Sequence[Item], vectors: Sequence[ItemVectors]

@@ -104,23 +104,26 @@ class Reading:
             self._changed.notify_all()
 
     def parse(self, _path: Path, uri: str, note: Note) -> Iterator[Item]:
-        """Yield the items, as the parser in the process does.
+        """Yield the items, as the parser in the process does; once this ends, the rest goes by.
 
         Raises:
             IngestError: With what the parser said, or with what became of its process.
             ConfigError: If no process can be started.
             KeyboardInterrupt: If the run is to end and there is nothing to do but wait.
         """
-        while True:
-            kind, *content = self._next()
-            if kind == "item":
-                yield codec.decode(Item, content[0])
-            elif kind == "note":
-                note(*content)
-            elif kind == "failed":
-                raise IngestError(uri, content[0])
-            else:
-                return
+        try:
+            while True:
+                kind, *content = self._next()
+                if kind == "item":
+                    yield codec.decode(Item, content[0])
+                elif kind == "note":
+                    note(*content)
+                elif kind == "failed":
+                    raise IngestError(uri, content[0])
+                else:
+                    return
+        finally:  # else the process would wait for somebody to read on
+            self.drop()
 
     def _next(self) -> Any:
         with self._changed:

@@ -76,6 +76,17 @@ def test_a_file_larger_than_memory_whose_parser_crashes_is_not_written_at_all(
     assert bench.store.sources() == {"z.txt": 1}
 
 
+def test_a_file_larger_than_memory_that_cannot_be_encoded_holds_up_no_other(
+    bench: Bench, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_AHEAD_BYTES", 1_000)
+    write(docs / "large.txt", "UNENCODABLE", *(f"line {n}" for n in range(2 * GROUP_NODES)))
+    write(docs / "z.txt", "fine")
+    report = bench.run(docs, limits=GENEROUS)
+    assert "makes no sense to this model" in reasons(report)["large.txt"]
+    assert bench.store.sources() == {"z.txt": 1}
+
+
 def test_a_file_is_tried_in_a_new_process_before_it_is_blamed(bench: Bench, docs: Path) -> None:
     write(docs / "a.txt", "fine")
     write(docs / "b.txt", "ONCE")
