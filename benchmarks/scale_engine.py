@@ -4,7 +4,7 @@
 `python scale_engine.py serve ENGINE FOLDER` reads the numbers of queries from its input and answers
 each with a line of JSON: seconds, places of the ten hits, resident MB. Every engine returns the ten
 items with their payloads and vectors of nodes. A library that holds vectors alone gets them beside
-it from SQLite (payloads) and a mapped file (vectors of nodes), the fastest that STACK.md found.
+it from SQLite (payloads) and a mapped file (vectors of nodes), the fastest way that we know.
 
 It imports nothing of canopy-rag unless its engine is `canopy`, so that it runs in an environment
 with the other engines alone.

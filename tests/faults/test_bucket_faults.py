@@ -115,7 +115,6 @@ def test_pictures_of_an_index_in_a_bucket_are_found(
 ) -> None:
     import canopy_rag as canopy
     from canopy_rag.config import load
-
     from canopy_rag.core.protocols import MediaPart
 
     (tmp_path / "files").mkdir()

@@ -189,8 +189,8 @@ class Objects:
             )
         if "edirect" in message:
             return (
-                f"the bucket {self._bucket!r} is in another region; set AWS_REGION, or aws_region in "
-                f"index.storage_options{said}"
+                f"the bucket {self._bucket!r} is in another region; set AWS_REGION, or aws_region "
+                f"in index.storage_options{said}"
             )
         if _NO_KEYS.search(message):
             return (
