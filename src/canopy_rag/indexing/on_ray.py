@@ -279,13 +279,21 @@ class RayEngine:
             while not batch.received:
                 if self._stopping():
                     raise StoppedError
-                self._look_for_started()
-                self._hand_out(iter(()))
-                for seat in self._seats:
-                    if batch in seat.batches:
-                        self._receive(seat)
-                        break
+                self._receive_of(batch)
             _, part = batch.received.popleft()
+
+    def _receive_of(self, batch: _Batch) -> None:
+        """Take in what comes next of one batch, whose worker may be lost."""
+        if batch in self._waiting:  # before others: none of them is received meanwhile
+            self._waiting.remove(batch)
+            self._waiting.appendleft(batch)
+        self._look_for_started()
+        self._hand_out(iter(()))
+        seat = next((seat for seat in self._seats if batch in seat.batches), None)
+        if seat is None:
+            self._take_started(_LOOK_S)
+        else:
+            self._receive(seat)
 
     def _no_place(self) -> str:
         settings = self._settings

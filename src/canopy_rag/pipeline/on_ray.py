@@ -52,8 +52,6 @@ def engine_on_ray(
     encoder = encoder_settings(config, store.fingerprint, store.adapter)
     if encoder.threads is None:  # as many as a worker is given, not as its machine has
         encoder = replace(encoder, threads=max(1, round(config.ray.worker_cpus)))
-    if encoder.threads is None:  # else each worker of a machine would take all of its cores
-        encoder = replace(encoder, threads=max(1, int(config.ray.worker_cpus)))
     same = same_encoder(encoder.name, store.fingerprint.model)
     dim = store.fingerprint.dim if same else None
     settings = RaySettings(
