@@ -257,7 +257,8 @@ class Worker:
             "address_space": 2 * self._limits.memory_mb * MEGABYTE + _BESIDE,
         }
         process = subprocess.Popen(
-            [get_executable(), "-c", _CODE, json.dumps([str(each) for each in sys.path])],
+            # -P: else a json.py in the working folder, which may be the one indexed, would be run.
+            [get_executable(), "-P", "-c", _CODE, json.dumps([str(each) for each in sys.path])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -177,6 +177,18 @@ def test_a_script_without_a_guard_may_index(docs: Path, tmp_path: Path) -> None:
     assert done.stdout == "1\n", done.stderr
 
 
+@pytest.mark.parametrize("name", ["json.py", "sys.py", "encodings.py", "canopy_rag.py"])
+def test_a_module_in_the_folder_that_is_indexed_is_not_run(
+    bench: Bench, docs: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    write(docs / "a.txt", "An apple is a fruit.")
+    write(docs / name, 'open("it-ran", "w").close()')
+    monkeypatch.chdir(docs)
+    bench.run(docs, reader=HOSTILE, limits=GENEROUS)
+    assert bench.store.sources()["a.txt"] == 1
+    assert not (docs / "it-ran").exists()
+
+
 @linux
 def test_processes_end_with_a_run_that_is_killed(docs: Path) -> None:
     write(docs / "a.txt", "HANG")
