@@ -327,6 +327,7 @@ def connected(settings: RaySettings) -> tuple[Any, bool]:
     options: dict[str, Any] = {"address": address}
     if address is None:
         options = {
+            "job_config": _job(ray),
             "address": "local",
             "num_cpus": max(1, round(settings.workers * settings.worker_cpus + 0.5)),
             "object_store_memory": settings.workers * _STORE_BYTES,
@@ -346,6 +347,16 @@ def connected(settings: RaySettings) -> tuple[Any, bool]:
                     f"no Ray cluster at {address or 'this machine'}: {error}; check `ray.address`"
                 ) from error
     return ray, True
+
+
+def _job(ray: Any) -> Any:
+    """Return that workers import from where this process does.
+
+    By itself Ray puts the working folder first, which may be the one that is indexed: a `numpy.py`
+    in it would be run.
+    """
+    paths = [each for each in reversed(sys.path) if each]  # each goes before those before it
+    return ray.job_config.JobConfig(_client_job=True, _py_driver_sys_path=paths)
 
 
 def _batches(work: Iterable[Work[Task]], most_files: int) -> Iterator[_Batch]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import re
 import shutil
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from canopy_rag.store.location import Location, Stamp
 from canopy_rag.store.objects import ChangedError, Objects
 
 _NOTES = "notes"
+_NOTE = re.compile(r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9_-]+)*")
 _KEEP_S = 5.0  # at least; a kill costs the work of as long
 _SHARE = 20  # of the time that keeping notes took before they are kept again
 _LANCE = {"client_max_retries": "5", "client_retry_timeout": "30", "download_retry_count": "3"}
@@ -101,6 +103,10 @@ class Bucket(Location):
         if looked is None or time.monotonic() - looked[0] >= self.consistency.total_seconds():
             self._looked = looked = (time.monotonic(), self._objects.tag("index.json"))
         return looked[1]
+
+    def forget(self) -> None:
+        """Have `stamp` ask the storage the next time."""
+        self._looked = None
 
     def n_bytes(self) -> int:
         """Return the size of all objects of the index."""
@@ -231,7 +237,10 @@ class Bucket(Location):
         """Fetch the notes that have changed."""
         folder = self._folder()
         for name, (_, tag) in self._objects.list(_NOTES).items():
-            path = folder / name.rpartition("/")[2]
+            note = name.rpartition("/")[2]
+            if not _NOTE.fullmatch(note):  # not ours: whoever writes to a bucket names objects
+                continue
+            path = folder / note
             if self._tags.get(path.name) == tag and path.exists():
                 continue
             with contextlib.suppress(FileNotFoundError):  # taken away since

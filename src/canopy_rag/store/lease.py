@@ -104,7 +104,7 @@ class Lease:
         seen = self._objects.get(_NAME)
         try:
             note = dict(json.loads(seen.data))
-        except ValueError:
+        except (ValueError, TypeError):
             note = {}  # not ours; it expires like any other
         self.took_over = not note.get("released")
         if note.get("released") or _has_ended(note):
@@ -175,6 +175,6 @@ def _has_ended(note: dict[str, Any]) -> bool:
         os.kill(int(note["pid"]), 0)
     except ProcessLookupError:
         return True
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return False
     return False

@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -114,6 +115,26 @@ def test_two_workers_give_the_index_and_the_report_of_one_machine(
     assert there.store.digest() == bench.store.digest()
     assert len(list(witness.glob("*.pid"))) == 2
     assert there.encoder.n_encoded == 0
+
+
+@pytest.mark.usefixtures("cluster")
+def test_workers_import_from_where_the_run_does() -> None:
+    import ray
+
+    seen = ray.get(ray.remote(lambda: sys.path).remote())
+    assert str(Path(__file__).parents[3]) in seen
+
+
+def test_the_working_folder_is_not_where_workers_import_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    monkeypatch.chdir(tmp_path)
+    job = on_ray._job(ray)
+    # Ray adds the working folder unless a job says this, and has no public way to say it.
+    assert job._client_job
+    assert not {"", str(tmp_path)} & set(job._py_driver_sys_path)
 
 
 @pytest.mark.usefixtures("cluster")

@@ -120,6 +120,14 @@ def test_notes_of_a_writer_are_kept_and_fetched(s3: S3Server, address: str) -> N
     assert (reader.path / "roots.json").read_text("utf-8") == "22"
 
 
+def test_notes_of_strange_names_are_left_where_they_are(s3: S3Server, address: str) -> None:
+    LanceStore.create(place_of(address, s3), FINGERPRINT)
+    for name in ("..x", ".roots.json", "a\\..\\b", "c:d", "roots.json"):
+        objects_of(address, s3).put(f"notes/{name}", b"1")
+    reader = LanceStore.open(place_of(address, s3))
+    assert [each.name for each in reader.path.iterdir()] == ["roots.json"]
+
+
 def test_notes_are_kept_when_a_run_ends_by_an_error(s3: S3Server, address: str) -> None:
     writer = LanceStore.create(place_of(address, s3), FINGERPRINT)
 
@@ -213,9 +221,12 @@ def test_the_lease_of_another_machine_is_free_when_it_was_not_renewed(
     taker.release()
 
 
-def test_a_lease_that_is_no_json_expires_like_any_other(s3: S3Server, address: str) -> None:
+@pytest.mark.parametrize("content", [b"\xff", b"[1]"])
+def test_a_lease_that_is_none_expires_like_any_other(
+    s3: S3Server, address: str, content: bytes
+) -> None:
     objects = objects_of(address, s3)
-    objects.put("write.lock", b"\xff")
+    objects.put("write.lock", content)
     with pytest.raises(StoreError, match="by another process"):
         Lease(objects, address).acquire()
 
