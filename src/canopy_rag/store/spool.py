@@ -67,7 +67,7 @@ class Spool:
         if self._file is not None:
             self._file.close()
             self._file = None
-            return pa.ipc.open_stream(pa.memory_map(str(self._path)))
+            return pa.ipc.open_stream(pa.OSFile(str(self._path)))  # a map stays in memory
         # Whoever writes them takes time for each batch, and packed ones can be small.
         table = pa.Table.from_batches(self._batches, schema(self._layout))
         return table.combine_chunks().to_reader()
