@@ -111,8 +111,14 @@ class Catalog:
                     self._connect().drop_table(name)
 
     def refresh(self) -> None:
-        """Have every table look at once for commits of other processes."""
+        """Have every table look at once for commits of other processes.
+
+        Raises:
+            StoreError: If the index, or a table of it, cannot be read.
+        """
         with self._lock:
+            self._folder.forget()
+            self.tables([])  # lets go of those that an upgrade has replaced
             for table in self._tables.values():
                 table.refresh()
 
@@ -122,9 +128,15 @@ class Catalog:
             table.fence()
 
     def update(self, **changes: Any) -> None:
-        """Write `index.json` with changed fields."""
-        self.meta = dataclasses.replace(self.meta, **changes)
-        self._folder.write_meta(self.meta)
+        """Write `index.json` with changed fields.
+
+        Raises:
+            StoreError: If it cannot be written, or another process writes by now.
+        """
+        changed = dataclasses.replace(self.meta, **changes)
+        self._folder.confirm()
+        self._folder.write_meta(changed)
+        self.meta = changed
 
     def _wrapped(self, table: Any, name: str) -> ItemTable:
         versions = self._folder.versions_of(name)

@@ -315,10 +315,10 @@ class LanceStore:
                 cannot be written.
         """
         with self._folder.writing() as is_outermost:
-            if is_outermost and self._folder.consistency:
+            if is_outermost:
                 self.refresh()  # a writer must not go by what was there before
-            if is_outermost and self._folder.took_over:
-                self._catalog.fence()
+                if self._folder.took_over:
+                    self._catalog.fence()
             yield
 
     @property
@@ -420,7 +420,7 @@ class LanceStore:
         if any(known.values()):
             self._folder.mark_removal()
         for corpus, spool in spools.items():
-            table = tables.get(corpus) or self._catalog.add(corpus)
+            table = tables[corpus] if corpus in tables else self._catalog.add(corpus)
             with self._folder.guard():
                 reader = spool.reader()
             self._folder.confirm()

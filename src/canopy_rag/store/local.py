@@ -62,6 +62,9 @@ class LocalFolder(Location):
             return None
         return status.st_mtime_ns, status.st_ino, status.st_size
 
+    def forget(self) -> None:
+        """Do nothing: every stamp is that of now."""
+
     def n_bytes(self) -> int:
         """Return the size of all files of the index."""
         total = 0

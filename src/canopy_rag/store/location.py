@@ -98,6 +98,10 @@ class Location(abc.ABC):
         """
 
     @abc.abstractmethod
+    def forget(self) -> None:
+        """Have `stamp` look anew the next time, however short ago it looked."""
+
+    @abc.abstractmethod
     def n_bytes(self) -> int:
         """Return the size of all files of the index."""
 

@@ -77,6 +77,7 @@ def upgrade(
         if not is_older and wanted == before.vectors:
             return False
         after = _copied(folder, catalog, before, wanted)
+        folder.confirm()
         folder.write_meta(after)
         Catalog(folder, after, MemoryLimits()).drop_unnamed()
         folder.clear_removal()

@@ -118,8 +118,8 @@ class Warm:
         try:
             # The version first: what is committed meanwhile makes it an old one.
             version = int(self._table.version)
-            rows = self._table.search().select(["modality"]).with_row_id(True).to_arrow()
-            if self._fits(rows.num_rows):
+            if self._fits(int(self._table.count_rows())):
+                rows = self._table.search().select(["modality"]).with_row_id(True).to_arrow()
                 row_ids = rows.column("_rowid").to_numpy()
                 made = None if held is None else self._updated(held.partitions, row_ids)
                 made = self._made(row_ids) if made is None else made

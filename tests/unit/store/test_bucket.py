@@ -14,7 +14,7 @@ import pytest
 
 from canopy_rag.core.errors import ConfigError, StoreError
 from canopy_rag.core.protocols import Entry
-from canopy_rag.store import LanceStore
+from canopy_rag.store import LanceStore, upgrade
 from canopy_rag.store import lease as lease_module
 from canopy_rag.store.lease import Lease
 from canopy_rag.store.location import Location, locate
@@ -435,6 +435,17 @@ def test_a_storage_that_does_not_answer_is_given_up_soon(
     with pytest.raises(StoreError, match="SlowDown"):
         LanceStore.open(address, storage_options=s3.options)
     assert len(s3.requests) - n_before == 2
+
+
+def test_a_reader_that_looks_rarely_outlives_an_upgrade(s3: S3Server, address: str) -> None:
+    """The table that it has open is gone; what `index.json` says by now is asked for at once."""
+    writer = LanceStore.create(place_of(address, s3), FINGERPRINT, vectors="float16")
+    fill(writer, [make_entry(make_item("a"), unit(1))])
+    reader = LanceStore.open(place_of(address, s3, refresh_s=3600.0))
+    assert len(reader.search(unit(1), 1)) == 1
+    upgrade(place_of(address, s3), "int4")
+    reader.refresh()
+    assert len(reader.search(unit(1), 1)) == 1
 
 
 def test_a_table_that_cannot_be_reached_is_not_called_damaged(s3: S3Server, address: str) -> None:

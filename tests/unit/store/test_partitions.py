@@ -160,6 +160,23 @@ def test_partitions_are_not_made_for_what_is_small_or_too_large(tmp_path: Path) 
         assert not store._catalog.tables()["main"].is_warm
 
 
+def test_a_table_too_large_for_partitions_is_counted_and_not_read() -> None:
+    class Large:
+        version = 1
+
+        def count_rows(self) -> int:
+            return 10**9
+
+        def search(self) -> None:
+            pytest.fail("a thousand million rows were read")
+
+    held = warm.Warm(Large(), lambda n_items: n_items < 10, lambda _: True)
+    for _ in range(warm.OFTEN):
+        held.searched()
+    held.wait()
+    assert not held.is_ready
+
+
 def test_every_commit_is_seen_by_a_store_that_searches_in_partitions(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     writer = LanceStore.create(folder, FINGERPRINT)

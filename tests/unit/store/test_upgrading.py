@@ -138,6 +138,30 @@ def test_a_store_that_is_open_goes_on_with_the_new_table(tmp_path: Path) -> None
     assert store.sources() == {"a": 1, "b": 1}
 
 
+def test_a_store_that_looks_for_commits_after_an_upgrade_finds_the_new_table(
+    tmp_path: Path,
+) -> None:
+    """A search that the upgrade took the files of looks again in this way."""
+    writer = LanceStore.create(tmp_path / "index", FINGERPRINT, vectors="float16")
+    writer.replace({"a"}, [make_entry(make_item("a"), unit(1))])
+    reader = LanceStore.open(tmp_path / "index")
+    assert len(reader.search(unit(1), 1)) == 1
+    upgrade(tmp_path / "index", "int4")
+    reader.refresh()
+    assert len(reader.search(unit(1), 1)) == 1
+
+
+def test_an_upgraded_index_without_items_takes_new_ones_into_its_table(tmp_path: Path) -> None:
+    store = LanceStore.create(tmp_path / "index", FINGERPRINT, vectors="float16")
+    store.replace({"a"}, [make_entry(make_item("a"), unit(1))])
+    store.remove({"a"})
+    upgrade(tmp_path / "index", "int4")
+    (before,) = tables(tmp_path / "index")
+    store.replace({"b"}, [make_entry(make_item("b"), unit(1))])
+    assert tables(tmp_path / "index") == [before]
+    assert store.sources() == {"b": 1}
+
+
 def test_an_index_keeps_its_precision_and_refuses_files_with_another(tmp_path: Path) -> None:
     config = Config(index=IndexConfig(path=str(tmp_path / "index"), vectors="int8"))
     assert canopy_rag.Index.open(create=True, config=config).info()["vectors"] == "int8"
