@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _WORD = re.compile(r"[^\W_][\w\u0300-\u036f]*(?:['’.-][^\W_][\w\u0300-\u036f]*)*")
-_IN_PARENTHESES = re.compile(r"\s*\([^()]*\)")
+_IN_PARENTHESES = re.compile(r"(?<!\s)\s*\([^()]*\)")
 _MAX_NAMES = 8
 """More are a list, whose entries nothing tells apart."""
 _LOOK = 10

@@ -227,7 +227,7 @@ class Evaluation:
         pool = pools["f_theta"]
 
         def load(part: MediaPart) -> str:
-            return factory.load_picture(part, pool.path)
+            return factory.load_picture(part, pool.path, anywhere=True)
 
         loop = factory.build_loop(
             config, pool.encoder, pool.store, self.llm, style="short", load=load

@@ -27,7 +27,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 _FRONT_MATTER = re.compile(
     r"(---|\+\+\+)[ \t]*\r?\n(?=#|[\w-]+[ \t]*[:=])(.*?)\r?\n(?:\1|\.\.\.)[ \t]*(?:\r?\n|$)", re.S
 )
-_FRONT_TITLE = re.compile(r"^title[ \t]*[:=][ \t]*(.+?)[ \t]*\r?$", re.M)
+_FRONT_TITLE = re.compile(r"^title[ \t]*[:=]([^\n]*\S)", re.M)
 _MAX_FRONT_MATTER = 10_000
 _COMMENT = re.compile(r"<!--.*-->", re.S)
 _DATA_URI = re.compile(r"data:[\w/+.;=-]*;base64,[A-Za-z0-9+/=]{200,}")
@@ -58,7 +58,7 @@ def parse(path: Path, uri: str, options: IngestOptions) -> Iterator[Item]:
 
 def _front_title(front_matter: str) -> str:
     match = _FRONT_TITLE.search(front_matter)
-    return match.group(1).strip("\"' ") if match else ""
+    return match.group(1).strip("\"' \t") if match else ""
 
 
 @dataclass(slots=True)

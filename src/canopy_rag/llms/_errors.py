@@ -69,8 +69,9 @@ def excerpt(body: str, secret: str | None) -> str:
     """Return the begin of a reply on one line, pages as their text, without the key."""
     body = body[: 100 * EXCERPT_CHARS]
     if re.match(r"\s*<(!doctype|html|head|body)", body, re.IGNORECASE):
-        title = re.search(r"<title[^>]*>(.*?)</title>", body, re.IGNORECASE | re.DOTALL)
-        body = title.group(1) if title else re.sub(r"<[^>]*>", " ", body)
+        # No class crosses a further "<": a page of those alone would take quadratic time.
+        title = re.search(r"<title[^<>]*>([^<]*)</title>", body, re.IGNORECASE)
+        body = title.group(1) if title else re.sub(r"<[^<>]*>", " ", body)
         body = f"a web page: {body}"
     if secret:
         body = body.replace(secret, "***")

@@ -15,7 +15,7 @@ from canopy_rag.config import (
     encoder_api_key,
     llm_api_key,
 )
-from canopy_rag.core.errors import ConfigError, StoreError, UnknownNameError
+from canopy_rag.core.errors import ConfigError, IngestError, StoreError, UnknownNameError
 from canopy_rag.core.evidence import Meter
 from canopy_rag.core.protocols import (
     LLM,
@@ -297,12 +297,13 @@ def read_document(
     return document_items(document, name, build_options(config), base=Path.cwd())
 
 
-def load_picture(part: MediaPart, folder: Path) -> str:
+def load_picture(part: MediaPart, folder: Path, *, anywhere: bool = False) -> str:
     """Return a picture of an index as a `data:` URI.
 
     Args:
         part: As evidence holds it.
         folder: The index's folder, which knows the roots of its sources.
+        anywhere: Whether files may lie outside them, as those of data sets do.
 
     Raises:
         IngestError: If its file is gone, broken, or outside the indexed folders.
@@ -312,6 +313,8 @@ def load_picture(part: MediaPart, folder: Path) -> str:
     if part.media.startswith("data:"):
         return part.media
     name, root = media_place(folder)(part.media)
+    if root is None and not anywhere:  # the index says so, and may be a stranger's
+        raise IngestError(part.media, "lies in no folder of this index; index its folder again")
     if part.time is None:
         return media.image_data_uri(name, root, max_px=IMAGE_PX)
     return media.data_uri(media.load_frames(name, [part.time], root)[0], max_px=FRAME_PX)
@@ -333,7 +336,11 @@ def media_place(folder: Path) -> MediaPlace:
 
 def media_in(roots: Roots, media: str) -> tuple[str, Path | None]:
     """Return where a picture or video lies, and the indexed folder that it must lie in."""
-    path = None if media.startswith("data:") else roots.path(media)
+    path = None
+    if Path(media).is_absolute():  # of a list of documents
+        path = Path(media)
+    elif not media.startswith("data:"):
+        path = roots.path(media)
     return (media, None) if path is None else (str(path), roots.root_of(path))
 
 

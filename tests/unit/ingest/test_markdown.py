@@ -9,7 +9,7 @@ from canopy_rag.core.errors import IngestError
 from canopy_rag.core.provenance import locate
 from canopy_rag.core.trees import leaves
 from canopy_rag.core.types import Item, TablePayload, TextPayload
-from canopy_rag.ingest.markdown import parse
+from canopy_rag.ingest.markdown import _front_title, parse
 from canopy_rag.ingest.options import IngestOptions
 
 Write = Callable[..., Path]
@@ -143,6 +143,12 @@ def test_front_matter_gives_the_title_and_is_no_text(
     assert [item.title for item in items] == [title]
     assert texts(items) == ["# Heading\n\nBody."]
     check_slices(items, text)
+
+
+def test_a_title_of_spaces_in_front_matter_takes_linear_time() -> None:
+    spaces = " " * 1_000_000
+    assert _front_title(f"title: a{spaces}b") == f"a{spaces}b"
+    assert _front_title(f"title:{spaces}\nauthor: b") == ""
 
 
 def test_a_thematic_break_at_the_top_is_no_front_matter(read: Read) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from safetensors.numpy import save_file
 
 from canopy_rag.api import Index
 from canopy_rag.config import Config, EncoderConfig
-from canopy_rag.core.errors import ConfigError, EncodeError, StoreError
-from canopy_rag.pipeline.factory import build_encoder, encoder_settings
+from canopy_rag.core.errors import ConfigError, EncodeError, IngestError, StoreError
+from canopy_rag.core.protocols import MediaPart
+from canopy_rag.pipeline.factory import build_encoder, encoder_settings, load_picture
 from canopy_rag.testing.embedding_server import EmbeddingHost, embedding_of
 from canopy_rag.testing.hashing import HashingEncoder
 
@@ -227,3 +229,19 @@ def test_the_key_of_the_encoder_comes_from_the_environment(
     told = [each.headers["authorization"] for each in host.asked]
     assert told[0] == "Bearer theirs"
     assert told[-1] == "Bearer ours"
+
+
+def test_a_picture_outside_the_indexed_folders_is_not_opened(tmp_path: Path, files: Path) -> None:
+    for place in (files, tmp_path):
+        Image.new("RGB", (8, 8)).save(place / "p.png")
+    (files / "link.png").symlink_to(tmp_path / "p.png")
+    index = Index.open(tmp_path / "index", create=True, config=named("hashing"))
+    index.add(files)
+    for inside in ("p.png", str(files / "p.png")):
+        assert index.load(MediaPart(media=inside)).startswith("data:image/")
+    outside = str(tmp_path / "p.png")
+    for media in (outside, str(files / ".." / "p.png"), "../p.png", "link.png"):
+        with pytest.raises(IngestError):
+            index.load(MediaPart(media=media))
+    part = MediaPart(media=outside)
+    assert load_picture(part, tmp_path / "index", anywhere=True).startswith("data:image/")
