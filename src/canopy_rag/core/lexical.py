@@ -1,4 +1,4 @@
-"""How many of a question's words a node holds: the lexical term of the similarity (D3, SPIKE 3).
+"""How many of a question's words a node holds: the lexical term of the similarity (D3).
 
 A leaf's *coverage* is the share of the question's tokens that stand in it, each counted by how rare
 it is. A node's is the mean over its leaves, so that it does not grow with the node: a parent covers

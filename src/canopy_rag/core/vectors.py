@@ -1,6 +1,6 @@
 """Vectors of one item's nodes, and their similarities to a query.
 
-Two storage forms, one result. *Late pooling* (SPIKE.md 2): the encoder reads an item once; a leaf's
+Two storage forms, one result. *Late pooling*: the encoder reads an item once; a leaf's
 row is the mean of its own tokens' states, the last row is the mean of the title's (or header's)
 tokens; the vector of any node is the token-weighted mean of its leaves' rows and the title's. Only
 rows, weights and norms are stored; inner nodes are arithmetic. *Per node*: one row per node, each

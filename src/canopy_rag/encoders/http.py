@@ -3,7 +3,7 @@
 Two forms. `text`: strings in batches, as every OpenAI-compatible server takes them; images and
 videos are embedded through their text. `chat`: one conversation per request, which vLLM's pooling
 server puts into the model's own template, pictures included, with the end on which Qwen3-VL is
-pooled (BASELINES.md 8.4). Each node is encoded on its own (P1); with a LoRA adapter that the server
+pooled. Each node is encoded on its own (P1); with a LoRA adapter that the server
 knows by name, items and their queries get the base model's vectors and nodes the adapter's.
 """
 

@@ -1,4 +1,4 @@
-"""Maps on vectors: an adapter for any encoder, closed ones included (SPIKE.md 3).
+"""Maps on vectors: an adapter for any encoder, closed ones included.
 
 A map on queries alone leaves everything that is stored as it was: it works on an index that was
 made without it, and its fingerprint is the encoder's own. Items are ranked without maps (P1).

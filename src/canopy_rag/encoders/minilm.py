@@ -1,6 +1,6 @@
 """`minilm`: all-MiniLM-L6-v2 on onnxruntime, the embedded default encoder.
 
-Late pooling (SPIKE.md 2): an item is read once, its context first; a node's vector is the mean of
+Late pooling: an item is read once, its context first; a node's vector is the mean of
 its tokens' states and the context's. An item longer than the model's window is read in several
 windows that repeat the context. Tables, images and videos are embedded through their text.
 

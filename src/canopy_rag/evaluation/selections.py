@@ -1,7 +1,7 @@
 """Ways to select leaves of retrieved items, to be compared at the same size of evidence.
 
 The paper's rule and its flat baseline look at each item alone (P3, P14); the others compare leaves
-over the whole retrieved set (SPIKE.md 6). All get the same trees and similarities.
+over the whole retrieved set. All get the same trees and similarities.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ less the other's, `mean` is the mean over the pairs of `log(1 + exp(-scale * d))
 `log(1 + sum over the pairs of exp(-scale * d))`: the worst pair counts most. Equal similarities
 cost `log 2` either way, also where a tie would satisfy the preference.
 
-The second term (D12, SPIKE.md 8) compares across the items of a batch: a question's gold must lie
+The second term (D12) compares across the items of a batch: a question's gold must lie
 above everything else, the log-sum-exp of which is a soft maximum.
 """
 

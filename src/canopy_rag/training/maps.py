@@ -1,4 +1,4 @@
-"""Matrices on stored vectors (SPIKE.md 3): trained in seconds, for any encoder, without torch.
+"""Matrices on stored vectors: trained in seconds, for any encoder, without torch.
 
 A query's vector `q` becomes `M q`, scaled to length one; with `sides="both"` a node's becomes
 `N v`, too. Both begin as the identity. With the query's matrix alone an existing index stays as it

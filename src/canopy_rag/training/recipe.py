@@ -45,7 +45,7 @@ class Recipe:
     """How the pairs of an instance become its loss: see `loss` (D4). Ours: the paper's equation is
     not available to us."""
     across: float = 0.0
-    """Weight of a second term, which keeps items comparable (D12, SPIKE.md 8): gold leaves against
+    """Weight of a second term, which keeps items comparable (D12): gold leaves against
     all other leaves of the batch, gold items against its other items. 0: none, as in the paper.
     Ours."""
     neighbours: int = 1
