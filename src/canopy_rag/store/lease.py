@@ -6,6 +6,7 @@ storage's own clock: clocks of the writers may be wrong.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -86,14 +87,18 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Give the lease back; another process may take it at once."""
+        """Give the lease back; another process may take it at once.
+
+        Where the storage cannot be reached, it expires: that is no failure of what was written.
+        """
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
         with self._lock:
             if not self._lost:
                 self._note["released"] = True
-                self._beat()
+                with contextlib.suppress(StoreError):
+                    self._beat()
 
     def _free_tag(self) -> str:
         """Return the tag of a lease that nobody holds any more.

@@ -335,6 +335,21 @@ def test_a_commit_that_was_under_way_when_another_writer_took_over_comes_to_noth
         assert after.verify().is_sound
 
 
+def test_a_lease_that_cannot_be_given_back_hides_no_other_error(
+    s3: S3Server, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("canopy_rag.store.objects._RETRIES", 0)
+    place = place_of(address, s3)
+
+    def cut_off() -> None:
+        with place.writing():
+            s3.fails_with = 503
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cut_off()
+
+
 def test_a_renewal_whose_answer_got_lost_is_no_lost_lease(s3: S3Server, address: str) -> None:
     objects = objects_of(address, s3)
     lease = Lease(objects, address)
