@@ -296,7 +296,14 @@ def test_a_storage_option_without_name_or_value_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["aws_secret_access_key", "AWS_ACCESS_KEY_ID", "aws_session_token", "account_key", "sas_token"],
+    [
+        "aws_secret_access_key",
+        "AWS_ACCESS_KEY_ID",
+        "aws_session_token",
+        "aws_sse_customer_key_base64",
+        "account_key",
+        "sas_token",
+    ],
 )
 def test_a_key_among_storage_options_is_refused_and_not_shown(name: str) -> None:
     with pytest.raises(ConfigError, match="from the environment only") as caught:

@@ -98,7 +98,9 @@ def coerce(key: str, raw: Any, hint: Any, origin: str, *, from_text: bool) -> An
     return value
 
 
-_SECRET_OPTION = re.compile(r"secret|token|password|account_key|access_key|sas|service_account")
+_SECRET_OPTION = re.compile(
+    r"secret|token|password|account_key|access_key|customer_key|sas|service_account"
+)
 
 
 def options_of(key: str, text: str) -> dict[str, str]:
