@@ -75,6 +75,19 @@ class Table:
             if name not in figures:
                 column.append(NONE)
 
+    def sort(self) -> None:
+        """Put the questions into the order of their ids.
+
+        A run that was interrupted has them in another order than one that was not; sums of floats
+        and resampling depend on it.
+        """
+        order = sorted(range(len(self)), key=self.ids.__getitem__)
+        for name in ("ids", "kinds", "routes"):
+            own = getattr(self, name)
+            setattr(self, name, [own[row] for row in order])
+        for name, column in self._columns.items():
+            self._columns[name] = array("d", [column[row] for row in order])
+
     def _add_similarities(self, found: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
         for modality, parts in found.items():
             own = self.root_relative.setdefault(modality, {"gold": [], "other": []})
@@ -173,8 +186,10 @@ def load(folder: RunFolder, name: str = "") -> Results:
         tables.setdefault((record["benchmark"], record["method"]), Table()).add(record)
         if failures and _name(record) in failures:
             answered.add(_name(record))
+    for table in tables.values():
+        table.sort()
     decided: dict[tuple[str, str], Decided] = defaultdict(Decided)
-    for record in read(folder / DECISIONS):
+    for record in sorted(read(folder / DECISIONS), key=lambda each: str(each["question"])):
         own = decided[record["benchmark"], record["encoder"]]
         own.right.append(record["right"])
         own.total.append(record["total"])

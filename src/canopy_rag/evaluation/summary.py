@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -218,7 +219,7 @@ def _quantiles(values: Sequence[float]) -> Json:
     found = np.percentile(values, _QUANTILES)
     return {
         "n": len(values),
-        "mean": float(np.mean(values)),
+        "mean": math.fsum(values) / len(values),  # the same in every order
         **{f"p{part}": float(value) for part, value in zip(_QUANTILES, found, strict=True)},
     }
 

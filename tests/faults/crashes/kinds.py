@@ -182,7 +182,9 @@ class Evaluating(Kind):
         if len(results["predictions"]) != len(list(read_journal(path))):
             found.append("a question is answered twice")
         found += [
-            f"another result: {name}" for name in results if results[name] != self.right[name]
+            f"another result: {name}: {_first_difference(results[name], self.right[name])}"
+            for name in results
+            if results[name] != self.right[name]
         ]
         return found
 
@@ -298,3 +300,12 @@ def _files(folder: Path) -> dict[str, Any]:
         else:
             found[path.name] = path.read_bytes()
     return found
+
+
+def _first_difference(found: Any, wanted: Any, where: str = "") -> str:
+    """Return where two results differ first, and how."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in [*wanted, *(each for each in found if each not in wanted)]:
+            if found.get(key) != wanted.get(key):
+                return _first_difference(found.get(key), wanted.get(key), f"{where}/{key}")
+    return f"{where}: {found!r}, not {wanted!r}"

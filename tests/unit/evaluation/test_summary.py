@@ -126,3 +126,12 @@ def test_an_unfinished_last_line_is_left_out(folder):
     path = folder / PREDICTIONS
     path.write_bytes(path.read_bytes()[:-30])
     assert len(load(folder).tables["toy", "canopy"]) == 9
+
+
+def test_the_order_of_the_lines_changes_no_figure(folder):
+    before = summarise(load(folder))
+    path = folder.path / PREDICTIONS
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[::-1]))
+    assert lines != lines[::-1]
+    assert summarise(load(folder)) == before
