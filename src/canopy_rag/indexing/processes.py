@@ -138,7 +138,7 @@ class Reading:
             self._changed.notify_all()
         try:
             return json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"the process that parses it said {line[:80]!r}") from error
 
 

@@ -30,6 +30,8 @@ COMMANDS = (
     "serve",
     "evaluate",
     "report",
+    "upgrade",
+    "verify",
 )
 
 
