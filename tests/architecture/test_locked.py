@@ -29,7 +29,7 @@ def wanted(*extras: str) -> list[Requirement]:
     found = [Requirement(each) for each in project["dependencies"]]
     for extra in extras:
         for each in map(Requirement, project["optional-dependencies"][extra]):
-            found += wanted(*each.extras) if each.name == "canopy-rag" else [each]
+            found += wanted(*sorted(each.extras)) if each.name == "canopy-rag" else [each]
     return found
 
 
