@@ -115,7 +115,24 @@ class IndexingOnRay(Indexing):
     options = ("--engine", "ray", "--workers", "1")
 
 
-class Pruning(Indexing):
+class OfBase(Kind):
+    """A run that changes an index that is there: each trial begins with a copy of it."""
+
+    @property
+    def _base(self) -> Path:
+        return self.folder / "base"
+
+    @abstractmethod
+    def _changing(self, place: Path) -> list[str]:
+        """Return the command that changes the index of a folder."""
+
+    def disturb(self, trial: Path, moment: Moment, course: Course) -> Killed:
+        place = trial / "index"
+        shutil.copytree(self._base, place)
+        return run_and_kill(self._changing(place), [place], moment, course)
+
+
+class Pruning(OfBase, Indexing):
     """`canopy index --prune` after files were removed, changed and added."""
 
     name = "prune"
@@ -129,18 +146,12 @@ class Pruning(Indexing):
         corpus.change(self.docs, self.n_files)
         right = self.folder / "right"
         shutil.copytree(self._base, right)
-        course = undisturbed(self._command(right, "--prune"), [right])
+        course = undisturbed(self._changing(right), [right])
         self.right = indices.known(right)
         return course
 
-    @property
-    def _base(self) -> Path:
-        return self.folder / "base"
-
-    def disturb(self, trial: Path, moment: Moment, course: Course) -> Killed:
-        place = trial / "index"
-        shutil.copytree(self._base, place)
-        return run_and_kill(self._command(place, "--prune"), [place], moment, course)
+    def _changing(self, place: Path) -> list[str]:
+        return self._command(place, "--prune")
 
     def faults(self, trial: Path) -> list[str]:
         place = trial / "index"

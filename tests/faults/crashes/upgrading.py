@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from tests.faults.crashes import corpus, indices
-from tests.faults.crashes.killing import Course, Killed, Moment, command, run_and_kill, undisturbed
-from tests.faults.crashes.kinds import Kind
+from tests.faults.crashes.killing import Course, command, undisturbed
+from tests.faults.crashes.kinds import OfBase
 
 from canopy_rag.api import Index
 from canopy_rag.config import Config, IndexConfig
@@ -15,7 +15,7 @@ from canopy_rag.core.errors import CanopyError
 from canopy_rag.store import LanceStore, upgrade
 
 
-class Upgrading(Kind):
+class Upgrading(OfBase):
     """Vectors of 16 bits become ones of 4; an older format goes the same way."""
 
     name = "upgrade"
@@ -28,18 +28,12 @@ class Upgrading(Kind):
         self.before = indices.known(self._base)
         right = self.folder / "right"
         shutil.copytree(self._base, right)
-        course = undisturbed(_command(right), [right])
+        course = undisturbed(self._changing(right), [right])
         self.right = indices.known(right)
         return course
 
-    @property
-    def _base(self) -> Path:
-        return self.folder / "base"
-
-    def disturb(self, trial: Path, moment: Moment, course: Course) -> Killed:
-        place = trial / "index"
-        shutil.copytree(self._base, place)
-        return run_and_kill(_command(place), [place], moment, course)
+    def _changing(self, place: Path) -> list[str]:
+        return command("upgrade", "--index", str(place), "--vectors", "int4", "-q")
 
     def faults(self, trial: Path) -> list[str]:
         place = trial / "index"
@@ -58,7 +52,3 @@ class Upgrading(Kind):
         if len(list((place / "tables").iterdir())) != 1:
             found.append("a table was left behind")
         return found + indices.faults_of_completed(place, self.right)
-
-
-def _command(place: Path) -> list[str]:
-    return command("upgrade", "--index", str(place), "--vectors", "int4", "-q")
